@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
-from ..analysis.store.schema import iso, schema
+from ..analysis.store.schema import iso
 from ..analysis.store.store import Store
+from ..analysis.tables import schema
 from ..tools.compute_occupancy import OccupancyResult, compute_occupancy
 from ..tools.get_run import RunResult
 from ..tools.import_profile import ImportResult, import_profile

@@ -11,8 +11,9 @@ from ..analysis.base.database import sql_name
 from ..analysis.base.problems import BadArgument, NotFound, near
 from ..analysis.base.text import count_text
 from ..analysis.catalogue.work_formulas import LEVELS
-from ..analysis.store.schema import columns, iso, pass_times, schema
+from ..analysis.store.schema import iso, pass_times
 from ..analysis.store.store import Manifest, Store
+from ..analysis.tables import columns, schema
 from ..analysis.workload import Workload
 from ..tools import plot
 from ..tools.answers.source_text import allowing, roots_of

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import rooflens
+from rooflens.analysis import tables as sql_tables
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.store import schema
 from rooflens.api import answers, display
 from rooflens.server.commands import NAMES, command
 from rooflens.server.mcp.toolbox import TOOLS
@@ -116,8 +116,8 @@ def _per_target(values: dict[str, str]) -> str:
 def sql_schema() -> str:
     """The tables that query_counters and export-db show."""
     return (
-        "# SQL schema\n\nSource: `analysis/store/schema.toml`; the same text is the resource `rooflens://schema`.\n\n```sql\n"
-        + schema.render()
+        "# SQL schema\n\nSource: `analysis/tables`, a file for each; the same text is the resource `rooflens://schema`.\n\n```sql\n"
+        + sql_tables.render()
         + "```\n"
     )
 

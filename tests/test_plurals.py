@@ -24,7 +24,8 @@ SEVERAL = {
     ("tools/query_counters.py", "of"),
     ("tools/profiles/ncu/code.py", "number"), ("tools/running/drivers/rocprofv3/pc_sampling.py", "version"),
     ("tools/profiles/samples/sample_tables.py", "rows"),
-    ("tools/compute_metrics.py", "combine"),
+    ("tools/compute_metrics.py", "combine"), ("tools/rendering/layout.py", "total"),
+    ("tools/rendering/render.py", "len(longest.rows)"),
 }  # fmt: skip
 """Of which there are always several, whose progress is told, or that stand for words."""
 

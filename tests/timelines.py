@@ -12,8 +12,8 @@ from typing import Any
 
 import duckdb
 
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.analysis.tables import schema
 
 EVENT = [c for c in schema()["events"].columns if c != "workload"]
 RANGE = [c for c in schema()["ranges"].columns if c != "workload"]

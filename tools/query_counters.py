@@ -14,8 +14,8 @@ from ..analysis.base.text import count_text, first_few
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
 from ..analysis.store.manifest import manifest_doubts
-from ..analysis.store.schema import columns, schema
 from ..analysis.store.store import Manifest, Store
+from ..analysis.tables import columns, schema
 from .answers.sentences import sentence
 from .base.parameters import SQL_CHARACTERS, Reference
 from .base.results import Result, Table

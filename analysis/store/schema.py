@@ -1,4 +1,4 @@
-"""The tables available in SQL: their columns, units and meaning, and how each is read from the store."""
+"""The stored tables: their columns, units and meaning (``analysis/tables/*.toml``), and how each is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -80,19 +79,11 @@ def kernel_of(label: str, configuration: str) -> str:
 
 
 _PASS_TIME = "duration_ns@"
-_RULES = """\
--- One SELECT (or WITH, FROM, DESCRIBE, SUMMARIZE, EXPLAIN) a query, DuckDB's dialect, read-only.
--- NULL means not collected, 0 is a measured zero. Ratios: sum(a) / nullif(sum(b), 0), over the same launches.
--- Names with @ need double quotes: "SQ_INSTS_LDS@SQ_INST_LEVEL_LDS". Text needs single quotes.
--- Per launch configuration: SELECT kernel, configuration, sum(SQ_WAVES) FROM counters JOIN dispatches
--- USING (workload, dispatch_id, kernel) GROUP BY ALL
--- DESCRIBE counters lists the collected counters; a counter with several names can be used by each
--- (TCC_EA_RDREQ_sum is TCC_EA0_RDREQ_sum)."""
 
 
 @dataclass(frozen=True)
-class SchemaColumn:
-    """One column: its DuckDB type, its unit if any, and its meaning."""
+class Column:
+    """One column: its DuckDB type, its meaning and its unit if any."""
 
     type: str
     description: str
@@ -101,43 +92,44 @@ class SchemaColumn:
     """Significant digits of its values in answers; None for all."""
 
 
+_WORKLOAD = Column("VARCHAR", "Id of the workload")
+
+
 @dataclass(frozen=True)
 class TableSchema:
-    """One table; ``open`` describes the columns that workloads add to it, if any."""
+    """One table: its name, what a row is, and its columns, of which the id of the workload is always the first."""
 
+    name: str
     description: str
-    columns: dict[str, SchemaColumn]
+    columns: Mapping[str, Column]
     open: str | None = None
+    """What the columns are that workloads add to it, if they add any."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", {"workload": _WORKLOAD, **self.columns})
 
 
 @cache
-def schema() -> dict[str, TableSchema]:
-    """Every table by its name: those of schema.toml, then those that are declared in ``analysis/tables``.
-
-    These rest on the analysis, and therefore on this module, so that they are not imported with it.
-    """
-    data = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    declared: Mapping[str, TableSchema] = import_module("..tables", __package__).SCHEMAS
-    stored = {
-        name: TableSchema(
-            description=table["description"],
-            columns={column: SchemaColumn(**facts) for column, facts in table["columns"].items()},
-            open=table.get("open"),
-        )
-        for name, table in data.items()
-    }
-    return stored | dict(declared)
+def stored_tables() -> dict[str, TableSchema]:
+    """The tables that readers fill, or that manifests contain, by name."""
+    return {file.stem: _read_table(file) for file in sorted((Path(__file__).parents[1] / "tables").glob("*.toml"))}
 
 
-def columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, SchemaColumn]:
-    """The columns of ``table`` in order; for counters, with those that the given workloads collected.
+def _read_table(file: Path) -> TableSchema:
+    table = tomli.loads(file.read_text(encoding="utf-8"))
+    columns = {name: Column(**facts) for name, facts in table["columns"].items()}
+    return TableSchema(file.stem, table["description"], columns, table.get("open"))
+
+
+def stored_columns(table: str, manifests: Iterable[Manifest] = (), more: Iterable[str] = ()) -> dict[str, Column]:
+    """The columns of a stored table in order; for counters, with those that the given workloads collected.
 
     ``more`` lists additional columns of an open table, from ``pass_times``.
     """
-    known = schema()[table]
+    known = stored_tables()[table]
     described = dict(known.columns)
     if known.open:
-        counter, time = SchemaColumn("DOUBLE", known.open), known.columns["duration_ns"]
+        counter, time = Column("DOUBLE", known.open), known.columns["duration_ns"]
         for collected in (*(manifest.counters for manifest in manifests), more):
             for name in collected:
                 described.setdefault(name, time if name.startswith(_PASS_TIME) else counter)
@@ -222,7 +214,7 @@ def relation(
         sources.append(f"SELECT * FROM {measured}")
     if not (sources or distant):
         return None
-    known = columns(table, manifests, names or ())
+    known = stored_columns(table, manifests, names or ())
     names = list(known) if names is None else names
     spellings = _other_spellings(manifests, names) if table == "counters" else {}
     # The branch without rows defines the name and type of every column, whatever the files contain.
@@ -290,23 +282,8 @@ def manifest_rows(table: str, manifests: Iterable[Manifest]) -> list[dict[str, A
     rows = []
     for m in manifests:
         derived = {"workload": m.id, "created": iso(m.created_ns), "tags": ",".join(m.tags)}
-        rows.append({name: derived.get(name, getattr(m, name, None)) for name in schema()["workloads"].columns})
+        rows.append({name: derived.get(name, getattr(m, name, None)) for name in stored_tables()["workloads"].columns})
     return rows
-
-
-def render() -> str:
-    """All tables as compact, commented CREATE TABLE text: the resource rooflens://schema."""
-    blocks = [_RULES]
-    for name, table in schema().items():
-        lines = [f"CREATE TABLE {name} (  -- {table.description}"]
-        for column, facts in table.columns.items():
-            unit = f" [{facts.unit}]" if facts.unit else ""
-            comment = f"  -- {facts.description}{unit}" if column != "workload" or name == "workloads" else ""
-            lines.append(f"  {column} {facts.type},{comment}")
-        if table.open:
-            lines.append(f"  <COUNTER> DOUBLE, ...  -- {table.open}")
-        blocks.append("\n".join([*lines, ");"]))
-    return "\n\n".join(blocks) + "\n"
 
 
 def _files(store: Store, holders: Iterable[Manifest], distant: DistantWorkloads | None, table: str) -> list[Path]:

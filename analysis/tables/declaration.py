@@ -1,33 +1,60 @@
-"""How a table is declared."""
+"""How a table is declared whose rows follow from a workload, or from the store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
+from ..base.problems import BadInput
 from ..store.manifest import Manifest
-from ..store.schema import SchemaColumn, TableSchema
+from ..store.schema import Column, TableSchema
+from ..store.store import Store
+from ..timeline.trace import Trace
+from ..timeline.trace_loading import prepare
 from ..workload import Workload
+
+__all__ = ["Column", "DerivedTable", "Row", "attribute_rows", "has_events", "trace_rows"]
 
 Row = dict[str, Any]
 """Values by column; columns that are absent are NULL."""
-WORKLOAD = SchemaColumn("VARCHAR", "Id of the workload")
 
 
 @dataclass(frozen=True)
-class DeclaredTable:
-    """A table: its name, what one row is, and its columns with type, unit, digits and meaning."""
+class DerivedTable(TableSchema):
+    """A table whose rows are computed: once for each workload, unless ``fill`` returns those of some workloads."""
 
-    name: str
-    description: str
-    columns: Mapping[str, SchemaColumn]
-    rows: Callable[[Workload], list[Row]] | None = None
-    """Returns the rows of a table that follows from others; None for a table that readers fill."""
+    rows: Callable[[Any], list[Row]] | None = None
+    """Returns the rows for a workload, or for what ``source`` returns for it."""
+    source: Callable[[Workload], Any] | None = None
+    """Returns what the tables with this source are made of, which are therefore computed together."""
     exists: Callable[[Manifest], bool] = lambda manifest: True
     """Whether a workload can have rows."""
+    measured: bool = False
+    """Whether the rows also depend on the measured ceilings."""
+    fill: Callable[[Store, Sequence[Manifest]], list[Row]] | None = None
+    """Returns the rows of some workloads, which are not kept."""
 
-    @property
-    def schema(self) -> TableSchema:
-        """The table as SQL knows it, with the id of the workload first."""
-        return TableSchema(self.description, {"workload": WORKLOAD, **self.columns})
+
+def has_events(manifest: Manifest) -> bool:
+    """Whether a workload has a timeline."""
+    return bool(manifest.events)
+
+
+def trace_rows(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[Row]]:
+    """Return a function for workloads from one for traces; without device work, or usable times, it has no rows."""
+
+    @wraps(rows)
+    def compute(workload: Workload) -> list[Row]:
+        try:
+            return rows(prepare(workload))
+        except BadInput:
+            return []
+
+    return compute
+
+
+def attribute_rows(objects: Iterable[object], columns: Mapping[str, Column]) -> list[Row]:
+    """Return a row for each object: its attributes that have the names of columns."""
+    return [{name: getattr(each, name) for name in columns if name != "workload"} for each in objects]

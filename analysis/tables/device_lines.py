@@ -6,14 +6,13 @@ from collections import defaultdict
 
 import numpy as np
 
-from ..store.schema import SchemaColumn
 from ..timeline.host_code import Frame, HostCode, host_code
 from ..timeline.host_findings import name
 from ..timeline.hot_code import path_of
 from ..timeline.trace import COPY, FILL
 from ..timeline.trace_loading import device_trace
 from ..workload import Workload
-from .declaration import DeclaredTable, Row
+from .declaration import Column, DerivedTable, Row
 from .host_lines import TABLE as HOST_LINES
 
 _OTHER = {COPY: "(copy)", FILL: "(fill)"}
@@ -68,24 +67,24 @@ def _place(code: HostCode, number: int) -> tuple[Frame, str | None]:
     return path[at], path[at + 1].function if at + 1 < len(path) else below
 
 
-TABLE = DeclaredTable(
+TABLE = DerivedTable(
     "device_lines",
     "Device time by the host line that launched it: SELECT function, file, line, kernel, device_ns FROM device_lines "
     "ORDER BY device_ns DESC LIMIT 10.",
     {
-        "function": SchemaColumn("VARCHAR", "Innermost own function, or else of a library"),
+        "function": Column("VARCHAR", "Innermost own function, or else of a library"),
         "file": HOST_LINES.columns["file"],
         "line": HOST_LINES.columns["line"],
         "module": HOST_LINES.columns["module"],
         "own": HOST_LINES.columns["own"],
-        "called": SchemaColumn("VARCHAR", "Function of a library that it calls for this"),
-        "kernel": SchemaColumn("VARCHAR", "Kernel that was launched; (copy), (fill)"),
-        "gradient_of": SchemaColumn("VARCHAR", "Caller of the operator whose gradient it computes"),
-        "launches": SchemaColumn("BIGINT", "Number of launches"),
-        "device_ns": SchemaColumn("BIGINT", "Sum of their times on the device", "ns", 4),
-        "share_pct": SchemaColumn("DOUBLE", "Of the time of all device work", "%", 4),
+        "called": Column("VARCHAR", "Function of a library that it calls for this"),
+        "kernel": Column("VARCHAR", "Kernel that was launched; (copy), (fill)"),
+        "gradient_of": Column("VARCHAR", "Caller of the operator whose gradient it computes"),
+        "launches": Column("BIGINT", "Number of launches"),
+        "device_ns": Column("BIGINT", "Sum of their times on the device", "ns", 4),
+        "share_pct": Column("DOUBLE", "Of the time of all device work", "%", 4),
         "text": HOST_LINES.columns["text"],
     },
-    rows,
-    HOST_LINES.exists,
+    rows=rows,
+    exists=HOST_LINES.exists,
 )

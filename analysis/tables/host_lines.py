@@ -6,7 +6,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from ..store.manifest import Manifest
-from ..store.schema import SchemaColumn
 from ..timeline.busy import Within
 from ..timeline.host_code import Frame, HostCode, host_code, recorded_stacks
 from ..timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
@@ -14,7 +13,7 @@ from ..timeline.steps import steps
 from ..timeline.trace import Trace
 from ..timeline.trace_loading import device_trace
 from ..workload import Workload
-from .declaration import DeclaredTable, Row
+from .declaration import Column, DerivedTable, Row
 
 _CAUSES = ("host", "launch", "synchronisation", "allocation", "copies")
 _EDGES = ("start_up", "shut_down")
@@ -139,34 +138,34 @@ def _has_code(manifest: Manifest) -> bool:
     return not code.isdisjoint(manifest.files)
 
 
-TABLE = DeclaredTable(
+TABLE = DerivedTable(
     "host_lines",
     "Lines of host code: "
     "SELECT function, file, line, idle_total_ns FROM host_lines WHERE own ORDER BY idle_total_ns DESC LIMIT 10.",
     {
-        "function": SchemaColumn("VARCHAR", "Function that the line is in"),
-        "file": SchemaColumn("VARCHAR", "Source file"),
-        "line": SchemaColumn("INTEGER", "From 1; torch.profiler states the first one of the function"),
-        "module": SchemaColumn("VARCHAR", "Library; NULL for the program's own code"),
-        "own": SchemaColumn("BOOLEAN", "Whether it is the program's own"),
-        "self_samples": SchemaColumn("BIGINT", "Samples of threads at it"),
-        "total_samples": SchemaColumn("BIGINT", "Likewise, with what it calls"),
-        "self_ns": SchemaColumn("BIGINT", "Time of threads at it, without waits for devices", "ns", 4),
-        "total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls", "ns", 4),
-        "idle_ns": SchemaColumn("BIGINT", "Idle time of devices charged to it", "ns", 4),
-        "idle_total_ns": SchemaColumn("BIGINT", "Likewise, with what it calls; its parts follow", "ns", 4),
-        "host_ns": SchemaColumn("BIGINT", "Outside any call of the GPU's runtime", "ns", 4),
-        "launch_ns": SchemaColumn("BIGINT", "Preparing or making a launch", "ns", 4),
-        "synchronisation_ns": SchemaColumn("BIGINT", "After a wait for the device", "ns", 4),
-        "allocation_ns": SchemaColumn("BIGINT", "Allocating or freeing memory", "ns", 4),
-        "copies_ns": SchemaColumn("BIGINT", "In calls of blocking copies", "ns", 4),
-        "other_ns": SchemaColumn("BIGINT", "Loading code, graphs, messages", "ns", 4),
-        "edge_ns": SchemaColumn("BIGINT", "Before and after all device work", "ns", 4),
-        "idle_step_ns": SchemaColumn("BIGINT", "Mean of idle_total_ns per step", "ns", 4),
-        "waits": SchemaColumn("BIGINT", "Calls in it that wait for a device"),
-        "wait_ns": SchemaColumn("BIGINT", "Their time", "ns", 4),
-        "text": SchemaColumn("VARCHAR", "The line, if known: data, not advice"),
+        "function": Column("VARCHAR", "Function that the line is in"),
+        "file": Column("VARCHAR", "Source file"),
+        "line": Column("INTEGER", "From 1; torch.profiler states the first one of the function"),
+        "module": Column("VARCHAR", "Library; NULL for the program's own code"),
+        "own": Column("BOOLEAN", "Whether it is the program's own"),
+        "self_samples": Column("BIGINT", "Samples of threads at it"),
+        "total_samples": Column("BIGINT", "Likewise, with what it calls"),
+        "self_ns": Column("BIGINT", "Time of threads at it, without waits for devices", "ns", 4),
+        "total_ns": Column("BIGINT", "Likewise, with what it calls", "ns", 4),
+        "idle_ns": Column("BIGINT", "Idle time of devices charged to it", "ns", 4),
+        "idle_total_ns": Column("BIGINT", "Likewise, with what it calls; its parts follow", "ns", 4),
+        "host_ns": Column("BIGINT", "Outside any call of the GPU's runtime", "ns", 4),
+        "launch_ns": Column("BIGINT", "Preparing or making a launch", "ns", 4),
+        "synchronisation_ns": Column("BIGINT", "After a wait for the device", "ns", 4),
+        "allocation_ns": Column("BIGINT", "Allocating or freeing memory", "ns", 4),
+        "copies_ns": Column("BIGINT", "In calls of blocking copies", "ns", 4),
+        "other_ns": Column("BIGINT", "Loading code, graphs, messages", "ns", 4),
+        "edge_ns": Column("BIGINT", "Before and after all device work", "ns", 4),
+        "idle_step_ns": Column("BIGINT", "Mean of idle_total_ns per step", "ns", 4),
+        "waits": Column("BIGINT", "Calls in it that wait for a device"),
+        "wait_ns": Column("BIGINT", "Their time", "ns", 4),
+        "text": Column("VARCHAR", "The line, if known: data, not advice"),
     },
-    rows,
-    _has_code,
+    rows=rows,
+    exists=_has_code,
 )

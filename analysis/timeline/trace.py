@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..store.schema import schema
+from ..store.schema import stored_tables
 from ..workload import Workload
 from .host_clocks import column_names, on_one_clock
 
@@ -345,7 +345,7 @@ def events_of(workload: Workload) -> str:
         else name
         if name in stated
         else f"NULL::{column.type} AS {name}"
-        for name, column in schema()["events"].columns.items()
+        for name, column in stored_tables()["events"].columns.items()
         if name not in ("workload", "event_id", "range_id")
     )
     made_of = f"(SELECT {listed} FROM {launches} WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL)"

@@ -22,11 +22,11 @@ from mcp.server.mcpserver.resources.types import FunctionResource
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, PaginatedRequestParams, ReadResourceRequestParams
 
+from ...analysis import tables
 from ...analysis.base.problems import NotFound, Problem
 from ...analysis.base.text import inert, shorten
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
-from ...analysis.store import schema
 from ...analysis.store.store import Store
 from ...tools.rendering import render
 from .calls import Call, Calls
@@ -50,7 +50,7 @@ def add_resources(mcp: MCPServer[Any], store: Store, calls: Calls, tools: Collec
         description="Tables and columns for query_counters",
     )
     def sql_schema() -> str:
-        return schema.render()
+        return tables.render()
 
     @mcp.resource(
         "rooflens://metrics",

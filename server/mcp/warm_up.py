@@ -8,10 +8,11 @@ from ...analysis.base import database
 from ...analysis.catalogue import files, formula, rules, targets, work_formulas
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.comparison import work as differences
-from ...analysis.store.schema import schema
+from ...analysis.tables import schema
+from ...analysis.tables.derived import digest
 from ...tools.base import arguments
 from ...tools.isolation.fork_server import ForkServer
-from ...tools.sql import sources, worker
+from ...tools.sql import worker
 from . import toolbox
 
 
@@ -47,7 +48,7 @@ def read_catalogue() -> None:
     """Read the data files of the package."""
     schema()
     targets.products()
-    sources.digest()
+    digest()
     for target in catalog.targets_with_metrics():
         differences.target_quantities(target)
         if (name := targets.gpu(target).family) in files.paths("work"):

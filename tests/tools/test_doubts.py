@@ -12,6 +12,7 @@ import pytest
 from rooflens.analysis.diagnosis.findings import diagnose
 from rooflens.analysis.store.doubts import Doubt
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables.derived import table_rows
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
 from rooflens.tools.base.results import Result, Table
@@ -24,7 +25,6 @@ from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.rendering import render
-from rooflens.tools.sql.computed_tables import metric_rows
 
 COLLECTING = "cycles of collection"
 PROFILES = {
@@ -88,7 +88,8 @@ def test_shares_of_cycles_that_collecting_added_to_are_read_by_time_in_every_too
 
 def test_sql_has_the_status_too(store: Store) -> None:
     with Workload.open(store, "many") as opened:
-        found = [r for r in metric_rows(opened) if r["metric"] == "salu.utilization_pct" and r["value"] is not None]
+        metrics = [r for r in table_rows(opened, "metrics") if r["metric"] == "salu.utilization_pct"]
+        found = [r for r in metrics if r["value"] is not None]
     assert found and all(r["status"] == "suspect" and COLLECTING in r["reason"] for r in found)
 
 

@@ -9,22 +9,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Manifest, Store
+from rooflens.analysis.tables import derived_tables, schema
+from rooflens.analysis.tables.declaration import Row
 from rooflens.analysis.workload import Workload
 from rooflens.tests.tools.isolation.test_child import gone
 from rooflens.tests.waiting import cpu_s, until
 from rooflens.tools import query_counters as query
 from rooflens.tools.base.arguments import model, validate_arguments
 from rooflens.tools.query_counters import QueryResult, query_counters
-from rooflens.tools.sql import computed_tables, references
-from rooflens.tools.sql.computed_tables import DerivedTable, Row
+from rooflens.tools.sql import references
 
 
 def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
@@ -33,7 +34,8 @@ def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
 
 def offer_metrics(patch: pytest.MonkeyPatch, metric_rows: Callable[[Workload], list[Row]]) -> None:
     """Let every workload have the rows given as its metrics."""
-    patch.setitem(computed_tables.DERIVED, "metrics", DerivedTable(lambda _: True, metric_rows))
+    metrics = replace(derived_tables()["metrics"], rows=metric_rows, exists=lambda _: True)
+    patch.setitem(derived_tables(), "metrics", metrics)
 
 
 def text_of(result: QueryResult) -> str:

@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pydantic
 
-from ...analysis.store.schema import SchemaColumn
-from ...analysis.tables.declaration import DeclaredTable
+from ...analysis.store.schema import Column, TableSchema
 
 
 class Table(pydantic.BaseModel):
@@ -125,7 +124,7 @@ def omit_empty(
 
 
 def declared_table(
-    declared: DeclaredTable, rows: Sequence[Mapping[str, Any]], limit: int, without: Sequence[str] = ()
+    declared: TableSchema, rows: Sequence[Mapping[str, Any]], limit: int, without: Sequence[str] = ()
 ) -> Table:
     """Return the first rows of a declared table with its units and digits; ``without`` names columns to omit.
 
@@ -145,7 +144,7 @@ def declared_table(
     return first_rows(units, cells, len(rows))
 
 
-def _shown(value: Any, column: SchemaColumn) -> Any:
+def _shown(value: Any, column: Column) -> Any:
     """Return a value with the digits of its column."""
     if value is None or column.digits is None:
         return value

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from ...analysis.base.database import open_own_database, sql_literal, sql_name
 from ...analysis.base.problems import BadInput, StoreProblem
 from ...analysis.base.temporary_files import draft_of, scratch
-from ...analysis.store import schema
 from ...analysis.store.integrity import readable_workloads
+from ...analysis.store.schema import pass_times
 from ...analysis.store.store import Manifest, Store
+from ...analysis.tables import columns, schema
 from ..base.progress import report
 from .sources import source
 
@@ -52,7 +53,7 @@ def _export(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manife
     """Write the new file ``target``; return the number of rows of every table."""
     try:
         con.execute(f"ATTACH {sql_literal(str(target))} AS out (STORAGE_VERSION {sql_literal(_STORAGE)})")
-        counts, tables = dict[str, int](), schema.schema()
+        counts, tables = dict[str, int](), schema()
         for number, table in enumerate(tables):
             report(f"export: {table}", number / len(tables))
             counts[table] = _export_table(con, store, manifests, table)
@@ -63,14 +64,14 @@ def _export(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manife
 
 
 def _export_table(con: duckdb.DuckDBPyConnection, store: Store, manifests: list[Manifest], table: str) -> int:
-    columns = schema.columns(table, manifests, schema.pass_times(store, manifests) if table == "counters" else ())
-    column_definitions = ", ".join(f"{sql_name(name)} {column.type}" for name, column in columns.items())
+    known = columns(table, manifests, pass_times(store, manifests) if table == "counters" else ())
+    column_definitions = ", ".join(f"{sql_name(name)} {column.type}" for name, column in known.items())
     con.execute(f"CREATE TABLE out.{table} ({column_definitions})")
-    for name, column in columns.items():
+    for name, column in known.items():
         unit = f" [{column.unit}]" if column.unit else ""
         con.execute(f"COMMENT ON COLUMN out.{table}.{sql_name(name)} IS {sql_literal(column.description + unit)}")
     with scratch() as folder:
-        if rows := source(store, manifests, table, list(columns), folder):
+        if rows := source(store, manifests, table, list(known), folder):
             con.execute(f"INSERT INTO out.{table} BY NAME {rows}")
     [(count,)] = con.execute(f"SELECT count(*) FROM out.{table}").fetchall()
     return int(count)

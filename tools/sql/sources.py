@@ -1,33 +1,21 @@
-"""How the rows of every SQL table are read: from workload files, from derived files, or from rows written for a query.
-
-Tables that follow from a workload alone are computed once and stored as
-``<store>/derived/<digest>/<id>/<table>.parquet``. The digest covers all code and data of the computation, so another
-version uses its own files.
-"""
+"""How the rows of every SQL table are read: from files of workloads, from derived files, or from rows that are written
+for a query."""
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import math
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from ...analysis.base.database import connect, sql_literal, sql_name, sql_path
-from ...analysis.base.problems import LimitExceeded, NotAllowed, StoreProblem
-from ...analysis.catalogue import files
-from ...analysis.store import measured_ceilings
+from ...analysis.base.database import sql_name, sql_path
+from ...analysis.base.problems import StoreProblem
 from ...analysis.store.integrity import readable_workloads
-from ...analysis.store.schema import SchemaColumn, columns, further_names, manifest_rows, pass_times, relation, schema
-from ...analysis.store.store import TABLES, Manifest, Store, write_table
-from ...analysis.workload import Workload
+from ...analysis.store.schema import Column, further_names, manifest_rows, pass_times, relation
+from ...analysis.store.store import TABLES, Manifest, Store
+from ...analysis.tables import columns, derived_tables
+from ...analysis.tables.derived import derived_files, write_rows
 from ..base.results import Table
-from .computed_tables import DERIVED, Row, log_rows
 from .errors import query_problem
 from .references import References
 from .sandbox import MEMORY_BYTES
@@ -55,7 +43,7 @@ class ReadableTables:
 
     store: Store
     manifests: list[Manifest]
-    tables: Mapping[str, Mapping[str, SchemaColumn]]
+    tables: Mapping[str, Mapping[str, Column]]
 
 
 def skip_damaged(
@@ -72,7 +60,7 @@ def skip_damaged(
 
 
 def widen_counters(
-    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, SchemaColumn]], named: References
+    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, Column]], named: References
 ) -> None:
     """Add columns to the table counters that a query can name: other names of counters, times of single passes."""
     tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
@@ -119,91 +107,12 @@ def source(store: Store, manifests: Sequence[Manifest], table: str, names: Seque
     picks = ", ".join(map(sql_name, names))
     if table in TABLES:
         return relation(store, manifests, table, names, folder)
-    if table in DERIVED:
+    derived = derived_tables().get(table)
+    if derived and not derived.fill:
         files = derived_files(store, manifests, table, folder)
         return f"SELECT {picks} FROM read_parquet([{', '.join(map(sql_path, files))}])" if files else None
-    rows = log_rows(store, manifests) if table == "log" else manifest_rows(table, manifests)
-    return f"SELECT {picks} FROM {_write_rows(rows, table, folder)}" if rows else None
-
-
-# -- derived files ---------------------------------------------------------------------------------
-
-
-def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare: Path) -> list[Path]:
-    """Return the Parquet files of a derived table, one per workload that has it; missing ones are computed now.
-
-    If the store cannot be written to, they go to ``spare``. Several processes may write the same file: each renames a
-    complete file into place.
-    """
-    kind, home = DERIVED[table], store.derived_folder(digest())
-    name, files, computed = f"{table}.parquet", [], False
-    if kind.measured:
-        # Verdicts depend on the measured ceilings.
-        ceilings = ",".join(path.name for path in measured_ceilings.files(store))
-        name = f"{table}-{hashlib.sha256(ceilings.encode()).hexdigest()[:8]}.parquet"
-    having = [manifest for manifest in manifests if kind.exists(manifest)]
-    store.prepare([manifest for manifest in having if not measured_ceilings.is_complete(home / manifest.id / name)])
-    for manifest in having:
-        path = home / manifest.id / name
-        if not measured_ceilings.is_complete(path):
-            with Workload(store, manifest) as workload:
-                path, computed = _store_rows(store, kind.rows(workload), table, path, spare), True
-        files.append(path)
-    if computed and not store.read_only:
-        store.sweep_derived(home.name)
-    elif files:
-        with contextlib.suppress(OSError):  # read-only stores are not swept either
-            # Store.sweep_derived sees from the folder's time whether it is still in use.
-            os.utime(home)
-    return files
-
-
-def _store_rows(store: Store, rows: list[Row], table: str, target: Path, spare: Path) -> Path:
-    """Return the file with the rows of one workload: ``target``, or a file in ``spare``."""
-    select = f"SELECT * FROM {_write_rows(rows, table, spare)}"
-    with connect() as con:
-        try:
-            with store.draft() as folder:
-                write_table(con, select, folder / target.name)
-                store.keep(folder / target.name, target)
-        except (StoreProblem, NotAllowed):
-            target = spare / f"{target.parent.name}-{table}.parquet"
-            write_table(con, select, target)
-            return target
-    for older in target.parent.glob(f"{table}-*.parquet"):
-        if older != target:
-            older.unlink(missing_ok=True)
-    return target
-
-
-@cache
-def digest() -> str:
-    """Return a digest of what derived files depend on: code and data of the analysis, and DuckDB's version."""
-    import duckdb
-
-    analysis, hasher = Path(__file__).parents[2] / "analysis", hashlib.sha256(duckdb.__version__.encode())
-    inputs = {*(p for p in analysis.rglob("*") if p.suffix in (".py", ".toml")), *files.all_files()}
-    for path in [*sorted(inputs), Path(__file__).with_name("computed_tables.py")]:
-        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
-    return hasher.hexdigest()[:16]
-
-
-# -- rows ------------------------------------------------------------------------------------------
-
-
-def _write_rows(rows: Iterable[Row], table: str, folder: Path) -> str:
-    """Write rows as JSON lines and return the SQL that reads them with the types of the schema."""
-    path = folder / f"{table}.jsonl"
-    try:
-        with path.open("w", encoding="utf-8") as out:
-            for row in rows:
-                known = {k: v for k, v in row.items() if not isinstance(v, float) or math.isfinite(v)}
-                out.write(json.dumps(known) + "\n")
-    except OSError as error:
-        what = f"The rows of {table} cannot be passed on"
-        raise LimitExceeded(what, error.strerror or "", "Free space in the temporary folder") from error
-    types = ", ".join(f"{sql_literal(n)}: {sql_literal(c.type)}" for n, c in schema()[table].columns.items())
-    return f"read_json({sql_path(path)}, format = 'newline_delimited', columns = {{{types}}})"
+    rows = derived.fill(store, manifests) if derived and derived.fill else manifest_rows(table, manifests)
+    return f"SELECT {picks} FROM {write_rows(rows, table, folder)}" if rows else None
 
 
 def _check_size(table: str, manifests: Sequence[Manifest], types: list[str]) -> None:

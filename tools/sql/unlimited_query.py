@@ -15,8 +15,8 @@ from ...analysis.base.database import connect, sql_name
 from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.base.temporary_files import scratch
 from ...analysis.store.integrity import readable_workloads
-from ...analysis.store.schema import columns, schema
 from ...analysis.store.store import Manifest, Store
+from ...analysis.tables import columns, schema
 from . import errors
 from .errors import FailedQuery
 from .references import Units, references, result_units

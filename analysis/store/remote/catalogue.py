@@ -21,7 +21,7 @@ from ...base.database import column_names, open_own_database, sql_literal, sql_n
 from ...base.problems import BadArgument, Unreachable
 from ...base.temporary_files import mark
 from ..manifest import PREFIX, Manifest
-from ..schema import columns, manifest_rows, schema
+from ..schema import manifest_rows, stored_columns, stored_tables
 from ..store import TABLES
 from ..wording import problem
 from .address import S3, Lake, bucket, mask_secrets
@@ -123,7 +123,7 @@ class Catalogue:
         with closing(self._connect(read_only=False, create=path)) as con, self._explain_errors():
             con.execute("BEGIN")
             for table in (*_ROWS, *TABLES):
-                known = columns(table)
+                known = stored_columns(table)
                 column_definitions = [f"{sql_name(name)} {column.type}" for name, column in known.items()]
                 if table == "workloads":
                     column_definitions.append(f"{_VERSION_COLUMN} VARCHAR")
@@ -352,7 +352,7 @@ def _add(con: duckdb.DuckDBPyConnection, manifests: Mapping[str, Manifest], data
         if not files:
             continue
         paths = f"[{', '.join(map(sql_literal, files))}]"
-        if schema()[table].open:
+        if stored_tables()[table].open:
             _widen(con, table, paths)
         con.execute(
             f"CALL ducklake_add_data_files('{_LAKE}', '{table}', {paths}, allow_missing => true, "

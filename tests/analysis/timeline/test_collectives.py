@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
 from rooflens.analysis.timeline.collectives import CollectiveRow, collectives
-from rooflens.analysis.timeline.sql_rows import collective_rows
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -60,7 +60,7 @@ def collective(made: Made, rank: int, start: int, length: int, **stated: Any) ->
 def analysed(folder: Path, made: Made, windows: list[Window] | None = None) -> list[CollectiveRow]:
     store = Store(folder)
     with Workload.open(store, publish(store, made).id) as workload:
-        stored = collective_rows(workload)
+        stored = table_rows(workload, "collectives")
         assert all(list(row) == list(schema()["collectives"].columns) for row in stored), "columns as documented"
         return collectives(prepare(workload), windows)
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from rooflens.analysis.rooflines.ceilings import Ceilings, choose
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
 from rooflens.analysis.timeline.activity_tables import OperatorRow
 from rooflens.analysis.timeline.operators import Operators, operators
-from rooflens.analysis.timeline.sql_rows import operator_rows
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -140,7 +140,7 @@ def call(made: Made, name: str, arguments: Any, *kernels: str, at: int = 0, **co
 def analysed(folder: Path, made: Made, windows: list[Window] | None = None, arch: str | None = "gfx942") -> Operators:
     store = Store(folder)
     with Workload.open(store, publish(store, made, arch=arch, device="AMD Instinct MI300X").id) as workload:
-        rows = operator_rows(workload)
+        rows = table_rows(workload, "operators")
         assert all(list(row) == list(schema()["operators"].columns) for row in rows), "columns as documented, in order"
         return operators(prepare(workload), windows)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
 from rooflens.analysis.timeline.phases import OPERATIONS, Phase, phases
-from rooflens.analysis.timeline.sql_rows import phase_rows
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -26,7 +26,9 @@ US, MS = 1_000, 1_000_000
 def analysed(folder: Path, made: Made) -> list[Phase]:
     store = Store(folder)
     with Workload.open(store, publish(store, made).id) as workload:
-        assert all(list(row) == list(schema()["phases"].columns) for row in phase_rows(workload)), "as documented"
+        assert all(list(row) == list(schema()["phases"].columns) for row in table_rows(workload, "phases")), (
+            "as documented"
+        )
         return phases(prepare(workload))
 
 

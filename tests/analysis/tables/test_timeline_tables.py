@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.store.schema import schema
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.sql_rows import gap_rows, lane_rows, step_rows
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
 from rooflens.analysis.timeline.timeline import TimelineRequest, timeline
 from rooflens.analysis.workload import Workload
 from rooflens.tests.timelines import Made, chrome, publish, union
@@ -44,7 +44,7 @@ def two_ranks(steps: int = 4) -> Made:
 
 def read(store: Store, made: Made) -> tuple[list[dict[str, Any]], ...]:
     with Workload.open(store, publish(store, made)) as workload:
-        tables = [rows(workload) for rows in (step_rows, lane_rows, gap_rows)]
+        tables = [table_rows(workload, name) for name in ("steps", "lanes", "gaps")]
         steady = timeline(workload, TimelineRequest(steady=False))
     assert Counter({row["cause"]: 0 for row in tables[2]}) + _by_cause(tables[2]) == Counter(
         {row.idle.cause: row.idle.ns for row in steady.causes}
@@ -102,4 +102,4 @@ def test_a_timeline_without_device_work_has_no_rows(tmp_path: Path) -> None:
     made.host("hipMalloc", 0, 10 * US)
     store = Store(tmp_path)
     with Workload.open(store, publish(store, made)) as workload:
-        assert step_rows(workload) == lane_rows(workload) == gap_rows(workload) == []
+        assert not any(table_rows(workload, name) for name in ("steps", "lanes", "gaps"))

@@ -18,12 +18,13 @@ import pytest
 
 from rooflens.analysis.diagnosis.findings import Diagnosis
 from rooflens.analysis.store import measured_ceilings
-from rooflens.analysis.store.schema import columns, schema
 from rooflens.analysis.store.store import Manifest, Store
+from rooflens.analysis.tables import columns, derived, derived_tables, schema
+from rooflens.analysis.tables import findings as findings_table
+from rooflens.analysis.tables.declaration import DerivedTable, Row
 from rooflens.analysis.workload import Workload
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.sql import computed_tables, references, sources
-from rooflens.tools.sql.computed_tables import DERIVED, DerivedTable, Row
+from rooflens.tools.sql import references
 from rooflens.tools.sql.export import export_db
 
 ALL = "SELECT * FROM metrics ORDER BY ALL"
@@ -38,19 +39,20 @@ def twins(samples: Store, tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def computed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """Every computation of a derived table, as (table, workload)."""
-    calls: list[tuple[str, str]] = []
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tables whose rows were computed, once for each computation."""
+    calls: list[str] = []
 
     def counted(table: str, kind: DerivedTable) -> DerivedTable:
-        def rows(workload: Workload) -> list[Row]:
-            calls.append((table, workload.id))
-            return kind.rows(workload)
+        def rows(source: Any) -> list[Row]:
+            assert kind.rows
+            calls.append(table)
+            return kind.rows(source)
 
         return replace(kind, rows=rows)
 
-    for table, kind in list(DERIVED.items()):
-        monkeypatch.setitem(computed_tables.DERIVED, table, counted(table, kind))
+    for table, kind in list(derived_tables().items()):
+        monkeypatch.setitem(derived_tables(), table, counted(table, kind))
     return calls
 
 
@@ -67,13 +69,12 @@ def kept(store: Store) -> list[str]:
 
 
 @pytest.mark.parametrize("table", ["metrics", "findings", "loads"])
-def test_a_second_query_computes_nothing_and_answers_the_same(
-    twins: Store, computed: list[tuple[str, str]], table: str
-) -> None:
+def test_a_second_query_computes_nothing_and_answers_the_same(twins: Store, computed: list[str], table: str) -> None:
     first = rows(twins, f"SELECT * FROM {table} ORDER BY ALL")
-    assert first and sorted(computed) == [(table, workload) for workload in ids(twins)]
+    together = ["accounts", "findings", "loads"] if table != "metrics" else [table]
+    assert first and sorted(computed) == sorted(together * 2), "once for each of both workloads"
     assert rows(twins, f"SELECT * FROM {table} ORDER BY ALL") == first
-    assert len(computed) == 2 and len(kept(twins)) == 2 and twins.scan()[1] == []
+    assert len(computed) == len(kept(twins)) == 2 * len(together) and twins.scan()[1] == []
 
 
 @pytest.mark.parametrize("table", ["metrics", "findings", "loads", "accounts"])
@@ -81,52 +82,53 @@ def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -
     names = list(schema()[table].columns)
     for manifest in twins.scan()[0]:
         with Workload(twins, manifest) as workload:
-            fresh = [[row.get(name) for name in names] for row in DERIVED[table].rows(workload)]
+            declared = derived_tables()[table]
+            assert declared.rows
+            made = declared.rows(declared.source(workload) if declared.source else workload)
+            fresh = [[{"workload": workload.id, **row}.get(name) for name in names] for row in made]
         for _ in range(2):
             assert rows(twins, f"SELECT * FROM {table}", workload=manifest.id) == fresh
 
 
 def test_all_tables_of_a_workload_share_one_diagnosis(twins: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     diagnosed: list[str] = []
-    diagnose = computed_tables.findings.diagnose
+    diagnose = findings_table.diagnose
 
     def counted(workload: Workload) -> tuple[list[Diagnosis], int]:
         diagnosed.append(workload.id)
         return diagnose(workload)
 
-    monkeypatch.setattr(computed_tables.findings, "diagnose", counted)
+    monkeypatch.setattr(findings_table, "diagnose", counted)
     for table in ("findings", "loads", "accounts"):  # each of both workloads, as an export does it
         assert rows(twins, f"SELECT * FROM {table}")
     assert sorted(diagnosed) == ids(twins)
 
 
 def test_another_catalogue_or_code_computes_anew(
-    twins: Store, computed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    twins: Store, computed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = rows(twins, ALL)
-    monkeypatch.setattr(sources, "digest", lambda: "0123456789abcdef")
+    monkeypatch.setattr(derived, "digest", lambda: "0123456789abcdef")
     assert rows(twins, ALL) == first and len(computed) == 4
     assert {p.name for p in twins.root.glob("derived/*")} > {"0123456789abcdef"}
 
 
 def test_the_digest_follows_code_data_and_the_database(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "tools/sql/computed_tables.py"):
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x = 1")
-    monkeypatch.setattr(sources, "__file__", str(tmp_path / "tools" / "sql" / "sources.py"))
-    seen = {sources.digest.__wrapped__()}
-    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py", "tools/sql/computed_tables.py"):
+    monkeypatch.setattr(derived, "__file__", str(tmp_path / "analysis" / "tables" / "derived.py"))
+    seen = {derived.digest.__wrapped__()}
+    for name in ("analysis/metrics/a.toml", "analysis/engine/b.py"):
         (tmp_path / name).write_text("x = 2")
-        seen.add(sources.digest.__wrapped__())
+        seen.add(derived.digest.__wrapped__())
     monkeypatch.setattr("duckdb.__version__", "9.9")
-    seen.add(sources.digest.__wrapped__())
-    assert len(seen) == 5
+    seen.add(derived.digest.__wrapped__())
+    assert len(seen) == 4
 
 
-def test_ceilings_measured_later_count_in_findings_and_not_in_metrics(
-    twins: Store, computed: list[tuple[str, str]]
-) -> None:
+def test_ceilings_measured_later_count_in_findings_and_not_in_metrics(twins: Store, computed: list[str]) -> None:
     rows(twins, FINDINGS + " LIMIT 1")
     rows(twins, ALL)
     row = {"vendor": "amd", "device_uuid": "u", "device": "d", "ceiling": "hbm", "value": 1.0, "unit": "GB/s"}
@@ -138,7 +140,7 @@ def test_ceilings_measured_later_count_in_findings_and_not_in_metrics(
     assert len(kept(twins)) == 4, "findings by older ceilings are gone"
 
 
-def test_only_the_workloads_that_a_query_names_are_computed(twins: Store, computed: list[tuple[str, str]]) -> None:
+def test_only_the_workloads_that_a_query_names_are_computed(twins: Store, computed: list[str]) -> None:
     one, other = ids(twins)
     assert {row[0] for row in rows(twins, f"SELECT workload FROM metrics WHERE workload = '{one}'")} == {one}
     assert computed == [("metrics", one)]
@@ -162,7 +164,7 @@ def test_deleted_workloads_and_unused_digests_are_swept(twins: Store, monkeypatc
 
 def test_a_digest_in_use_stays_young(twins: Store) -> None:
     rows(twins, ALL)
-    home = twins.derived_folder(sources.digest())
+    home = twins.derived_folder(derived.digest())
     os.utime(home, (1, 1))
     rows(twins, ALL)
     assert time.time() - home.stat().st_mtime < 600
@@ -171,7 +173,7 @@ def test_a_digest_in_use_stays_young(twins: Store) -> None:
 # -- disks ---------------------------------------------------------------------------------------
 
 
-def test_a_server_that_only_reads_computes_without_keeping(twins: Store, computed: list[tuple[str, str]]) -> None:
+def test_a_server_that_only_reads_computes_without_keeping(twins: Store, computed: list[str]) -> None:
     reading = Store(twins.root, read_only=True)
     first = rows(reading, ALL)
     assert first == rows(reading, ALL) and len(computed) == 4
@@ -239,7 +241,7 @@ def test_two_processes_that_compute_at_once_get_the_same_rows(twins: Store) -> N
     assert kept(twins) == ["metrics.parquet"] * 2 and not list((twins.root / "tmp").iterdir())
 
 
-def test_an_export_uses_what_is_kept(twins: Store, computed: list[tuple[str, str]], tmp_path: Path) -> None:
+def test_an_export_uses_what_is_kept(twins: Store, computed: list[str], tmp_path: Path) -> None:
     count = len(rows(twins, ALL))
     computed.clear()
     assert export_db(twins, tmp_path / "out.duckdb")["metrics"] == count

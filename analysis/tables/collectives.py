@@ -1,0 +1,37 @@
+"""The table collectives: the collectives by kind and size, with their bandwidths."""
+
+from __future__ import annotations
+
+from ..timeline.collectives import collectives
+from ..timeline.trace import Trace
+from .declaration import Column, DerivedTable, Row, attribute_rows, has_events, trace_rows
+
+
+@trace_rows
+def rows(trace: Trace) -> list[Row]:
+    """Return the collectives with the most time first; empty if the trace states none."""
+    return attribute_rows(collectives(trace), TABLE.columns)
+
+
+TABLE = DerivedTable(
+    "collectives",
+    "Collectives by kind and size, as PyTorch stated them: SELECT collective, bytes, busbw_gbs FROM collectives.",
+    {
+        "collective": Column("VARCHAR", "As PyTorch calls it"),
+        "kind": Column("VARCHAR", "Such as all_reduce"),
+        "type": Column("VARCHAR", "Of its elements"),
+        "bytes": Column("DOUBLE", "Of one, as nccl-tests counts them", "bytes"),
+        "group_size": Column("INTEGER", "Ranks that take part"),
+        "recorded": Column("INTEGER", "Ranks of them in the trace"),
+        "calls": Column("BIGINT", "Collectives, each once for all ranks"),
+        "ns": Column("BIGINT", "Of their kernels on all ranks", "ns"),
+        "transfer_ns": Column("BIGINT", "Of the rank that arrived last at each", "ns"),
+        "waited_ns": Column("BIGINT", "Of all ranks beyond that; NULL for one rank", "ns"),
+        "algbw_gbs": Column("DOUBLE", "bytes / transfer_ns", "GB/s"),
+        "busbw_gbs": Column("DOUBLE", "Bus bandwidth of nccl-tests", "GB/s"),
+        "status": Column("VARCHAR", "ok, suspect or undefined, of the bandwidths"),
+        "reason": Column("VARCHAR", "Why"),
+    },
+    rows=rows,
+    exists=has_events,
+)
