@@ -129,7 +129,7 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: b
         if not name.endswith(".bw"):
             row |= {f"ridge_{level}": chosen.ridge(name, level) for level in levels}
         rows.append(row)
-    return table_from("ceilings", rows, without=without)
+    return table_from("roofline_ceilings", rows, without=without)
 
 
 def _answer(roofline: Roofline) -> str | None:

@@ -12,6 +12,7 @@ from ..analysis.base.notes import Note
 from ..analysis.base.text import count_text, figure
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
+from ..analysis.tables.gaps import describe_gaps
 from ..analysis.timeline.activity_tables import CopyRow, TimelineFigure, measured
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
@@ -27,7 +28,7 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
 from .answers.sentences import note, sentence
-from .answers.tables import Row, table_from
+from .answers.tables import Row, declared_tables, table_from
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock
@@ -91,6 +92,8 @@ class TimelineResult(Result):
     """Collectives by kind and size; ``transfer_ms`` is the time of the rank that arrived last."""
     ranges: Table
     gaps: Table
+    tables: dict[str, Table] = {}
+    """Further tables that are declared to be shown here."""
 
     def blocks(self) -> list[TextBlock]:
         """Return the window, the findings, then the tables that have rows."""
@@ -100,7 +103,8 @@ class TimelineResult(Result):
             f"window: {self.window}, {'unknown' if self.wall_ms is None else figure(self.wall_ms)} ms{step}",
             f"steps: {self.steps}",
         ]
-        shown = [TextBlock(name, table) for name in _TABLES if (table := getattr(self, name)).rows]
+        tables = {name: getattr(self, name) for name in _TABLES} | self.tables
+        shown = [TextBlock(name, table) for name, table in tables.items() if table.rows]
         return [TextBlock("", about), *finding_blocks(self.findings), *shown]
 
 
@@ -144,8 +148,9 @@ def compute_timeline(
             ),
             operators=operator_table(analysed.operators, top_n),
             collectives=collective_table(analysed.collectives, top_n),
-            ranges=table_from("ranges", [{"range": each} for each in analysed.ranges]),
+            ranges=table_from("range_sums", [{"range": each} for each in analysed.ranges]),
             gaps=_gaps(analysed),
+            tables=declared_tables("compute_timeline", opened, top_n),
             notes=[each.text for each in _notes(analysed)],
             next=[*_next(analysed)],
         )
@@ -200,13 +205,9 @@ def _code(host: HostFindings | None, top_n: int) -> Table:
 
 
 def _gaps(analysed: Timeline) -> Table:
-    devices = {lane.number: lane_name(lane.rank, lane.device) for lane in analysed.trace.lanes}
-    start, total = analysed.trace.whole.start, sum(row.idle.gaps for row in analysed.causes)
-    rows = [
-        {"gap": gap, "doing": doing, "at": gap.start - start, "device": devices[gap.lane]}
-        for gap, doing in analysed.gaps
-    ]
-    return table_from("gaps", rows, total)
+    row = describe_gaps(analysed.trace)
+    rows = [{**row(gap), "doing": doing} for gap, doing in analysed.gaps]
+    return table_from("gaps", rows, sum(cause.idle.gaps for cause in analysed.causes))
 
 
 def _copies(row: CopyRow, wall: int) -> Row:
@@ -241,7 +242,7 @@ def _ranks(ranks: Balance | None, top_n: int) -> Table:
         }
         for r in shown
     ]
-    return table_from("ranks", rows, len(ordered))
+    return table_from("rank_balance", rows, len(ordered))
 
 
 def _devices(analysed: Timeline, top_n: int) -> Table:

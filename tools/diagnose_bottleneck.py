@@ -28,9 +28,10 @@ from ..analysis.workload import Workload
 from .answers.launch_notes import about
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
+from .answers.tables import declared_tables
 from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text, rounded_ceiling
 from .base.parameters import By, Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, TextBlock
+from .base.results import NextCall, Result, Table, TextBlock
 
 Record = TypeVar("Record")
 _ADVICE = 2
@@ -56,6 +57,8 @@ class DiagnosisResult(Result):
     ranks: list[SlowRank] = []
     """Kernels that take longer on one rank than on the others, and why; empty if there are none."""
     kernels: list[Diagnosis]
+    tables: dict[str, Table] = {}
+    """Further tables that are declared to be shown here."""
 
     def blocks(self) -> list[TextBlock]:
         """Return a table of the kernels, and for each what limits it, what to try and what is not known."""
@@ -70,6 +73,7 @@ class DiagnosisResult(Result):
             TextBlock("program", [line for line in program if line]),
             TextBlock("ranks", ranks),
             *diagnosis_blocks(self.kernels),
+            *(TextBlock(name, table) for name, table in self.tables.items() if table.rows),
         ]
 
 
@@ -103,6 +107,7 @@ def diagnose_bottleneck(
         uneven = _slow_ranks(opened, whole, names)
         dragged = outliers.notes(opened, names)
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), names)
+        tables = declared_tables("diagnose_bottleneck", opened, top_n)
     manifest, log = opened.manifest, experiment_log.entries(store)
     kernels = [_round_figures(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
     if detail == "summary":
@@ -116,6 +121,7 @@ def diagnose_bottleneck(
         application=whole and _figures_of(whole),
         ranks=uneven,
         kernels=kernels,
+        tables=tables,
         notes=[
             *_notes(manifest, diagnoses, total, sql=detail == "full"),
             *(note.text for note in dragged),

@@ -18,7 +18,7 @@ from ..analysis.hotspots.code import InstructionKey, SourceLine, advice, classes
 from ..analysis.hotspots.kernels import HotKernel, launches_of, sampled_kernels, select_kernels
 from ..analysis.hotspots.ranking import FEW, HotLoop, Ranking, Spot, rank, reasons
 from ..analysis.store.store import Store
-from ..analysis.tables import device_lines, host_lines
+from ..analysis.tables.derived import table_rows
 from ..analysis.timeline.host_findings import name
 from ..analysis.timeline.host_limits import host_limits
 from ..analysis.timeline.host_tree import host_tree
@@ -26,9 +26,9 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.source_text import source_lines
-from .answers.tables import Row, table_from
+from .answers.tables import Row, answer_columns, table_from
 from .base.parameters import Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, declared_table, first_rows, omit_empty, table
+from .base.results import NextCall, Result, Table, table
 
 _SHOWN_KERNELS, _LISTED = 5, 8
 _LEAST_PCT = 0.5
@@ -44,7 +44,7 @@ _COUNTED = 1000
 _MOST_KNOWN = 99.0
 _INTERVAL = "pc_sampling_interval_"
 """Prefix of the names of the facts that state the sampling interval; the unit follows it."""
-_NOT_IN_SUMMARY = ("module", "own", "other_ns", "edge_ns", "idle_step_ns", "copies_ns", "allocation_ns")
+_NOT_IN_SUMMARY = ("module", "own", "other_ms", "edge_ms", "idle_step_ms", "copies_ms", "allocation_ms")
 """Columns of host lines that a summary omits."""
 _TEXT = 100
 """The maximum number of characters of source text in a row of a summary."""
@@ -102,7 +102,7 @@ def find_hotspots(
 
 def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
     """The lines of the host that devices wait for, and those that launched the work of the devices."""
-    waits, launches = host_lines.rows(opened), device_lines.rows(opened)
+    waits, launches = table_rows(opened, "host_lines"), table_rows(opened, "device_lines")
     if not waits:
         raise NotFound(
             f"{opened.name!r} has no code of the host",
@@ -140,13 +140,19 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         samples=0,
         launches=None,
         with_line_pct=None,
-        hotspots=declared_table(host_lines.TABLE, wanted, top_n, () if full else _NOT_IN_SUMMARY),
-        device=declared_table(device_lines.TABLE, launches, top_n, () if full else _NOT_IN_SUMMARY),
+        hotspots=_host_table("host_lines", wanted, top_n, full=full),
+        device=_host_table("device_lines", launches, top_n, full=full),
         notes=host_limits(opened),
         next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)]
         if manifest.events
         else [],
     )
+
+
+def _host_table(name: str, rows: Sequence[Row], top_n: int, *, full: bool) -> Table:
+    """Return the first rows of a table of the host, without columns that have no values."""
+    without = () if full else _NOT_IN_SUMMARY
+    return table_from(name, rows[:top_n], len(rows), without=without, optional=answer_columns(name))
 
 
 def _own_code(opened: Workload) -> str:
@@ -243,11 +249,11 @@ class _RankingText:
                 "loop": self._loop(spot),
             }
             rows.append(row)
-        made = table_from("hotspots", rows, total)
-        unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
-        units = {n: unit if n.endswith("_bytes") else u for n, u in zip(made.columns, made.units, strict=True)}
         # Columns without values are omitted, because a model reads every word of an answer.
-        return first_rows(*omit_empty(units, made.rows, units.keys() - {"line", "pct"}), total)
+        made = table_from("hotspots", rows, total, optional=answer_columns("hotspots").keys() - {"line", "pct"})
+        unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
+        made.units = [unit if n.endswith("_bytes") else u for n, u in zip(made.columns, made.units, strict=True)]
+        return made
 
     def _place(self, line: SourceLine) -> str | None:
         """File and line, with the folder if two files have the same name, or with detail="full"."""

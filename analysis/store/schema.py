@@ -90,9 +90,17 @@ class Column:
     unit: str | None = None
     digits: int | None = None
     """Significant digits of its values in answers; None for all."""
+    decimals: int | None = None
+    """Decimal places of its values in answers, instead of digits."""
+    answer: str | bool = True
+    """Its name in answers; False if only SQL has it, True for its own. Answers show ns as ms, and bytes as MB."""
+    of: str | None = None
+    """Where answers take it from in their rows, such as ``pair.share``; by default from what has its name."""
+    scale: str | None = None
+    """What the value in a row is, if answers show it as percent, ms or MB: a fraction, ns or bytes."""
 
 
-_WORKLOAD = Column("VARCHAR", "Id of the workload")
+_WORKLOAD = Column("VARCHAR", "Id of the workload", answer=False)
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class TableSchema:
     columns: Mapping[str, Column]
     open: str | None = None
     """What the columns are that workloads add to it, if they add any."""
+    tools: tuple[str, ...] = ()
+    """The tools whose answers show the table as well."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", {"workload": _WORKLOAD, **self.columns})

@@ -106,6 +106,11 @@ function comparisonSection(report) {
   }));
 }
 
+// The tables that are declared to be shown with an answer, beside its own.
+function furtherTables(answer) {
+  return Object.entries(answer?.tables || {}).filter(([, table]) => table.rows.length).map(([name, table]) => folded(name, () => tableView(table, { filter: true })));
+}
+
 function timelineSection(report, workload) {
   const answer = answerOf(workload, "timeline");
   if (!workload.events && !answer) return null;
@@ -114,6 +119,7 @@ function timelineSection(report, workload) {
   for (const [name, caption] of [["split", "Shares of the wall time"], ["idle", "Idle time by cause"], ["copies", "Copies"], ["ranges", "Ranges"], ["ranks", "Ranks, longest computing time first"], ["devices", "Devices"], ["figures", "Figures"], ["gaps", "Longest gaps"]]) {
     if (answer[name].rows.length) made.append(["ranges", "gaps"].includes(name) ? folded(caption, () => tableView(answer[name], { filter: true })) : el("details", { open: name === "idle" }, el("summary", {}, caption), tableView(answer[name])));
   }
+  made.append(...furtherTables(answer));
   const notes = notesOf(answer.notes);
   if (notes) made.append(notes);
   return made;
@@ -162,8 +168,9 @@ function kernelsSection(report, workload) {
 function detailsSection(report, workload) {
   const kernels = kernelsInDepth(workload);
   if (!kernels.length) return null;
-  const notes = notesOf(answerOf(workload, "diagnosis")?.notes);
-  return el("div", {}, ...kernels.map((one, at) => kernelCard(workload, one, at === 0, kernels.length === 1)), notes);
+  const diagnosis = answerOf(workload, "diagnosis");
+  const cards = kernels.map((one, at) => kernelCard(workload, one, at === 0, kernels.length === 1));
+  return el("div", {}, ...cards, ...furtherTables(diagnosis), notesOf(diagnosis?.notes));
 }
 
 function launchesSection(report, workload) {

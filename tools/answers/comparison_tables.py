@@ -75,7 +75,7 @@ def of_steps(changed: StepChange) -> Table:
     """
     reason = changed.doubt or ("no interval: one run of each side" if changed.name == SPAN else None)
     n, status = "{}, {}".format(*changed.effect.n), _status(changed.doubt is not None)
-    return table_from("steps", [{"step": changed, "n": n, "status": status, "reason": reason}])
+    return table_from("compared_steps", [{"step": changed, "n": n, "status": status, "reason": reason}])
 
 
 def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> Row:
@@ -215,7 +215,7 @@ def of_metrics(
         for compared, told in changes
         for change in told.changed[: most or extent.metrics]
     ]
-    return table_from("metrics", rows) if rows else None
+    return table_from("compared_metrics", rows) if rows else None
 
 
 def _metric(kernel: str, compared: ComparedPair, change: MetricChange, other_gpu: bool) -> Row:

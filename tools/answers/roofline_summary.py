@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
+from ...analysis.tables import derived_tables
+from ...analysis.tables.declaration import attribute_rows
 from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
 from ...analysis.timeline.phases import OPERATIONS, Phase
@@ -135,18 +137,19 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
     """Return the operators with the most time, with the sizes and types of their tensors."""
     rows = [
         {
-            "row": row,
-            "sizes": _WITHOUT_SIZE.sub("]", row.sizes or "")[:_SIZES],
-            "types": ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row.types or ""))))),
+            **row,
+            "sizes": _WITHOUT_SIZE.sub("]", row["sizes"] or "")[:_SIZES],
+            "types": ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row["types"] or ""))))),
         }
-        for row in analysed.shape_rows[:top_n]
+        for row in attribute_rows(analysed.shape_rows[:top_n], derived_tables()["operators"].columns)
     ]
     return table_from("operators", rows, len(analysed.shape_rows))
 
 
 def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
     """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
-    return table_from("collectives", [{"row": row} for row in collectives[:top_n]], len(collectives))
+    columns = derived_tables()["collectives"].columns
+    return table_from("collectives", attribute_rows(collectives[:top_n], columns), len(collectives))
 
 
 def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
@@ -174,7 +177,7 @@ def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
                 "operations": ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
             }
         )
-    return table_from("phases", rows[:top_n], len(rows))
+    return table_from("phase_medians", rows[:top_n], len(rows))
 
 
 def _median(values: Iterable[int | None]) -> float | None:

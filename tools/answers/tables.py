@@ -1,18 +1,25 @@
-"""Tables of answers, whose columns are data (tables.toml): where each value comes from, its unit and its digits."""
+"""Tables of answers, whose columns are declared: in ``analysis/tables`` if SQL has them too, or else in tables.toml."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import tomli
 
+from ...analysis.store.schema import Column
+from ...analysis.tables import derived_tables, schema
+from ...analysis.tables.derived import table_rows
+from ...analysis.workload import Workload
 from ..base.results import Table, table
 
 Row = dict[str, Any]
 """The values and objects that the columns of a row are taken from."""
+_SCALES = {"fraction": ("pct", "%", 100.0), "ns": ("ms", "ms", 1e-6), "bytes": ("mb", "MB", 1e-6)}
+"""What a value is -> in answers the last word of its name, its unit, and its factor."""
 
 
 def table_from(
@@ -22,38 +29,76 @@ def table_from(
     *,
     only: Collection[str] | None = None,
     without: Collection[str] = (),
+    optional: Collection[str] = (),
     limit: int | None = None,
     offset: int = 0,
 ) -> Table:
     """Return ``rows[offset:offset + limit]`` as the table with this name.
 
-    ``only`` names the columns that it has, ``without`` those that it lacks. ``total`` is the number of rows if these
-    are only the first of them.
+    ``only`` names the columns that it has, ``without`` those that it lacks, and ``optional`` those that it lacks if no
+    row has a value. ``total`` is the number of rows if these are only the first of them.
     """
-    declared = _tables()[name]
-    columns = {of: declared[of] for of in only or declared if of not in without}
-    cells = [[_cell(row, of, column) for of, column in columns.items()] for row in rows]
-    made = table({of: column.get("unit") for of, column in columns.items()}, cells, limit=limit, offset=offset)
+    columns = answer_columns(name)
+    declared = {column: columns[column] for column in only or columns if column not in without}
+    cells = [[_cell(row, column, facts) for row in rows] for column, facts in declared.items()]
+    kept = [
+        (column, facts.unit, values)
+        for (column, facts), values in zip(declared.items(), cells, strict=True)
+        if column not in optional or any(value is not None for value in values)
+    ]
+    listed = [list(row) for row in zip(*(values for *_, values in kept), strict=True)]
+    made = table({column: unit for column, unit, _ in kept}, listed, limit=limit, offset=offset)
     if total is not None:
         made.total_rows, made.truncated = total, total > len(rows)
     return made
 
 
-def _cell(row: Row, name: str, column: Mapping[str, Any]) -> Any:
+def declared_tables(tool: str, workload: Workload, limit: int) -> dict[str, Table]:
+    """Return the first rows of the tables that are declared to be shown in the answers of a tool."""
+    tables = {}
+    for name, declared in derived_tables().items():
+        if tool in declared.tools and declared.exists(workload.manifest):
+            tables[name] = table_from(name, table_rows(workload, name), limit=limit)
+    return tables
+
+
+def _cell(row: Mapping[str, Any], name: str, column: Column) -> Any:
     """Return the value at a path such as ``pair.share``; None if it or anything on the way is None or missing."""
-    first, *attributes = column["of"].split(".") if "of" in column else [name]
+    first, *attributes = column.of.split(".") if column.of else [name]
     value = row.get(first)
     for attribute in attributes:
         value = None if value is None else getattr(value, attribute)
     if value is None:
         return None
-    if origin := column.get("from"):
-        value = 100 * value if origin == "fraction" else value / 1e6
-    if "decimals" in column:
-        return round(value, column["decimals"] or None)
-    return float(f"{value:.{column['digits']}g}") if "digits" in column else value
+    if column.scale:
+        value = 100 * value if column.scale == "fraction" else value / 1e6
+    if column.decimals is not None:
+        return round(value, column.decimals or None)
+    return value if column.digits is None else float(f"{value:.{column.digits}g}")
 
 
 @cache
-def _tables() -> dict[str, dict[str, dict[str, Any]]]:
+def answer_columns(name: str) -> dict[str, Column]:
+    """The columns of a table by their names in answers: those of SQL that answers show, then those of tables.toml."""
+    sql = schema()[name].columns if name in schema() else {}
+    columns = dict(_answer_column(column, facts) for column, facts in sql.items() if facts.answer)
+    for column, facts in _further_tables().get(name, {}).items():
+        unit = _SCALES[facts["scale"]][1] if "scale" in facts else None
+        columns[column] = Column(**{"type": "", "description": "", "unit": unit, **facts})
+    return columns
+
+
+def _answer_column(name: str, column: Column) -> tuple[str, Column]:
+    """Return the name and the column in answers of a column of SQL: ns become ms, and bytes MB."""
+    shown = name if column.answer is True else str(column.answer)
+    if column.unit not in _SCALES:
+        return shown, replace(column, of=name)
+    word, unit, _ = _SCALES[column.unit]
+    decimals = 6 if column.unit == "ns" and column.digits is None else None
+    renamed = shown.removesuffix(column.unit) + word
+    return renamed, replace(column, of=name, unit=unit, scale=column.unit, decimals=decimals)
+
+
+@cache
+def _further_tables() -> dict[str, dict[str, dict[str, Any]]]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

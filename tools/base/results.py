@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import pydantic
-
-from ...analysis.store.schema import Column, TableSchema
 
 
 class Table(pydantic.BaseModel):
@@ -112,40 +110,3 @@ def first_rows(columns: Mapping[str, str | None], rows: list[list[Any]], total: 
     if total is not None:
         made.total_rows, made.truncated = total, total > len(rows)
     return made
-
-
-def omit_empty(
-    columns: Mapping[str, str | None], rows: Sequence[Sequence[Any]], names: Collection[str]
-) -> tuple[dict[str, str | None], list[list[Any]]]:
-    """Return the columns of a table with its rows, without those of ``names`` in which no row has a value."""
-    kept = [i for i, name in enumerate(columns) if name not in names or any(row[i] is not None for row in rows)]
-    units = list(columns.items())
-    return dict(units[i] for i in kept), [[row[i] for i in kept] for row in rows]
-
-
-def declared_table(
-    declared: TableSchema, rows: Sequence[Mapping[str, Any]], limit: int, without: Sequence[str] = ()
-) -> Table:
-    """Return the first rows of a declared table with its units and digits; ``without`` names columns to omit.
-
-    Times are in ms, where the table has ns. Columns in which no row has a value are omitted.
-    """
-    shown = rows[:limit]
-    columns = {
-        name: column
-        for name, column in declared.columns.items()
-        if name not in without and any(row.get(name) is not None for row in shown)
-    }
-    cells = [[_shown(row.get(name), column) for name, column in columns.items()] for row in shown]
-    units = {
-        name.removesuffix("_ns") + "_ms" if column.unit == "ns" else name: "ms" if column.unit == "ns" else column.unit
-        for name, column in columns.items()
-    }
-    return first_rows(units, cells, len(rows))
-
-
-def _shown(value: Any, column: Column) -> Any:
-    """Return a value with the digits of its column."""
-    if value is None or column.digits is None:
-        return value
-    return float(f"{value / 1e6 if column.unit == 'ns' else value:.{column.digits}g}")

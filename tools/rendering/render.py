@@ -90,7 +90,8 @@ def _map_parts(value: Any, change: Callable[[Any, str], Any], field: str = "") -
 
 def structured_content(result: Result) -> dict[str, Any]:
     """The result as data for JSON in the terms of its vendor, without NaN, hidden characters and active markup."""
-    dumped = document_in_vendor_terms(result.model_dump(mode="python"), *vendor_context(result))
+    without = set() if getattr(result, "tables", True) else {"tables"}
+    dumped = document_in_vendor_terms(result.model_dump(mode="python", exclude=without), *vendor_context(result))
     return {name: clean(value, visible_lines if name in result.EXACT else inert) for name, value in dumped.items()}
 
 
