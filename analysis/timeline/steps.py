@@ -144,7 +144,7 @@ def _best_steps(candidates: Iterable[Steps]) -> Steps | None:
 
 def _level() -> str:
     """SQL: the position of the pattern for steps that the name of a range matches, or NULL."""
-    cases = (f"WHEN regexp_matches(name, {sql_literal(p)}) THEN {n}" for n, p in enumerate(rules().step_ranges))
+    cases = (f"WHEN regexp_matches(name, {sql_literal(p)}) THEN {n}" for n, p in enumerate(rules().steps["names"]))
     return f"CASE {' '.join(cases)} END"
 
 
@@ -158,7 +158,7 @@ that are parts of a step by their names."""
 def _ranges(trace: Trace) -> str:
     """SQL for the ranges with the level of their names as steps, and whether a step contains such ranges."""
     plain = "regexp_replace(name, '[0-9]+', '#', 'g')"
-    part = f"regexp_matches(name, {sql_literal(rules().step_parts)})"
+    part = f"regexp_matches(name, {sql_literal('|'.join(f'({pattern})' for pattern in rules().steps['parts']))})"
     return f"(SELECT *, {plain} AS plain, {_level()} AS level, {part} AS part FROM {trace.ranges})"
 
 
