@@ -209,5 +209,6 @@ def code(name: str) -> int:
 
 
 def _fits(call: CallClass) -> str:
-    fits = f"regexp_matches(name, {sql_literal(call.pattern)})"
-    return fits if call.category is None else f"{fits} AND regexp_matches(category, {sql_literal(call.category)})"
+    return (
+        f"regexp_matches(name, {sql_literal(call.pattern)}) AND regexp_matches(category, {sql_literal(call.category)})"
+    )

@@ -23,7 +23,6 @@ from .rules import HeightName
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
 from .trace_loading import prepare
 from .verdict import AdviceGain, ApplicationFinding, speedup
-from .windows import work_span
 
 WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
 """The speed-up of the program from which on its kernels are worth counting."""
@@ -224,7 +223,7 @@ def whole_program(workload: Workload) -> Heights | None:
         trace = prepare(workload)
     except BadInput:  # the timeline contains host events only
         return None
-    return Heights(trace, [work_span(trace)])
+    return Heights(trace, [trace.worked])
 
 
 def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:

@@ -134,20 +134,17 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     code = host_code(trace)
     if code is None:
         return None
-    first, last = int(trace.work.s.min()), int(trace.work.e.max())
     ends = {
-        "Before the first work of a device": Window(trace.whole.start, first),
-        "After the last work of a device": Window(last, trace.whole.end),
+        "Before the first work of a device": Window(trace.whole.start, trace.worked.start),
+        "After the last work of a device": Window(trace.worked.end, trace.whole.end),
     }
-    edges = [
-        Edge(what, window.end - window.start, hot_codes(code, code_idle(trace, code, Within([window]))))
-        for what, window in ends.items()
-        if window.end > window.start
-    ]
-    lanes = len(trace.lanes)
-    wall = sum(window.end - window.start for window in windows) * lanes
-    codes = hot_codes(code, code_idle(trace, code, Within(windows)))
-    return HostFindings(codes, wall, lanes, edges, code, Replay(trace, windows, code))
+    edges = [Edge(what, window.ns, _codes(trace, code, [window])) for what, window in ends.items() if window.ns > 0]
+    wall = sum(window.ns for window in windows) * len(trace.lanes)
+    return HostFindings(_codes(trace, code, windows), wall, len(trace.lanes), edges, code, Replay(trace, windows, code))
+
+
+def _codes(trace: Trace, code: HostCode, windows: Sequence[Window]) -> HotCodes:
+    return hot_codes(code, code_idle(trace, code, Within(windows)))
 
 
 def say_once(advice: Sequence[tuple[str, str]]) -> list[str]:

@@ -48,7 +48,7 @@ class CallClass:
 
     name: str
     pattern: str
-    category: str | None = None
+    category: str = ""
 
 
 @dataclass(frozen=True)

@@ -332,7 +332,7 @@ def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) 
         rows.append(
             RankRow(rank, hosts.get(rank), len(by_rank[rank]), *times, waited.get(rank, 0) if collectives else None)
         )
-    return Balance(rows, sum(w.end - w.start for w in windows), collectives)
+    return Balance(rows, sum(w.ns for w in windows), collectives)
 
 
 def _hosts(workload: Workload) -> dict[int | None, str | None]:

@@ -46,6 +46,11 @@ class Window(NamedTuple):
     start: int
     end: int
 
+    @property
+    def ns(self) -> int:
+        """Its length."""
+        return self.end - self.start
+
 
 @dataclass(frozen=True)
 class Lane:
@@ -215,6 +220,11 @@ class Trace:
     holds: Mapping[tuple[int, str], Hold] = field(default_factory=dict)
     """What held each lane: number of the lane and one of HOLDS -> its intervals."""
     _islands: dict[str, Ints] = field(default_factory=dict)
+
+    @cached_property
+    def worked(self) -> Window:
+        """From the first to the last device work."""
+        return Window(int(self.work.s.min()), int(self.work.e.max()))
 
     @property
     def communicates(self) -> bool:

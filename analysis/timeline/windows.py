@@ -62,10 +62,10 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
     """
     if not trace.ranges:
         raise problem("no_ranges", name=name)
-    known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
-    names = {name} if name in known else set(matching(name, known))
+    every = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
+    names = {name} if name in every else set(matching(name, every))
     if not names:
-        raise problem("unknown_range", name=name, near=near(name, known))
+        raise problem("unknown_range", name=name, near=near(name, every))
     listed = ", ".join(map(sql_literal, sorted(names)))
     rows = trace.rows(
         f"SELECT coalesce(pid, {NONE}), start_ns, end_ns FROM {trace.ranges} WHERE name IN ({listed}) "
@@ -77,15 +77,14 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
         raise problem("many_ranges", name=name, most=_MOST_RANGES)
     pid, start, end = np.array(rows, dtype=np.int64).T
     requested = requested_work(trace, pid, start, end)
-    if not requested.has_work.any():
-        return ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
-    begun, finished = (at.tolist() for at in requested.spans())
-    return ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
+    known = bool(requested.has_work.any())
+    spans = np.stack(requested.spans() if known else (start, end), axis=1)
+    return ChosenWindows(merge_windows(spans.tolist()), "range", requested=requested if known else None)
 
 
 def work_span(trace: Trace) -> Window:
     """Return the time between the first and the last device work."""
-    return Window(int(trace.work.s.min()), int(trace.work.e.max()))
+    return trace.worked
 
 
 def _parts(trace: Trace, window: Window) -> list[float]:
@@ -109,7 +108,7 @@ def _differ(trace: Trace, division: Steps, steady: Window) -> bool:
     """
     span = work_span(trace)
     around = Window(steady.start, span.end) if division.after_setup else span
-    if not division.certain and steady.end - steady.start < STEPS_COVER * (around.end - around.start):
+    if not division.certain and steady.ns < STEPS_COVER * around.ns:
         return True
     pairs = zip(_parts(trace, steady), _parts(trace, around), strict=True)
     return any(abs(one - other) > _OTHER_STORY for one, other in pairs)
