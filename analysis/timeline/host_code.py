@@ -95,7 +95,7 @@ class HostCode:
         A thread works for the first one of its process where it has no code, and before its own code begins.
         """
         key = pid, thread
-        number = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
+        number = min((who for who in self.threads if who[0] == pid), key=lambda who: who[1] != pid, default=None)
         first, own = self.threads[number] if number else None, self.helpers.get(key) or self.threads.get(key)
         return _join_threads(first, own) if first and own and number != key else own or first
 
@@ -281,9 +281,9 @@ def _join_threads(first: ThreadCode, then: ThreadCode) -> ThreadCode:
     """Return the spans of one thread until those of another one begin, and then these."""
     if not len(then.s):
         return first
-    n = int(np.searchsorted(first.s, then.s[0]))
-    parts = ThreadCode(first.s[:n], np.minimum(first.e[:n], then.s[0]), first.stack[:n]), then
-    return ThreadCode(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "e", "stack")))
+    before, begin = first[: np.searchsorted(first.s, then.s[0])], then.s[0]
+    ends = np.append(np.minimum(before.e, begin), then.e)
+    return ThreadCode(np.append(before.s, then.s), ends, np.append(before.stack, then.stack))
 
 
 def _of_torch(trace: Trace) -> HostCode | None:

@@ -21,15 +21,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .busy import Within, covered_before
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, DRAINING, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Ints, Trace, thread_rows
-
-Floats = NDArray[np.float64]
+from .trace import BLOCKING, NONE, Blocks, Floats, Ints, Trace, thread_rows
 
 CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
 """The causes of idle time that code of the host explains."""

@@ -16,10 +16,10 @@ import numpy as np
 from ..workload import Workload
 from .busy import Within
 from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps, recorded_stacks
-from .host_idle import CODE_CAUSES, Floats, charged_gaps
+from .host_idle import CODE_CAUSES, charged_gaps
 from .host_waits import Charges
 from .steps import steps
-from .trace import Ints, Trace
+from .trace import Floats, Ints, Trace
 from .trace_loading import device_trace
 
 ThreadNumber = tuple[int | None, int | None]

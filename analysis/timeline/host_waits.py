@@ -17,13 +17,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .host_code import HostCode, Stack, ThreadCode, overlaps
 from .host_rules import host_rules
-from .trace import Flags, Ints
-
-Floats = NDArray[np.float64]
+from .trace import Flags, Floats, Ints
 
 Via = Literal["self", "wait", "gil"]
 """Why code is charged: the thread that ends the gap runs it, waits for it, or needs the GIL that it holds."""

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .host_code import Frame, HostCode, Stack
-from .host_idle import CODE_CAUSES, CodeIdle, Floats
+from .host_idle import CODE_CAUSES, CodeIdle
 from .host_rules import CodeKind, CodePart, host_rules, is_framework
 from .host_waits import Via
+from .trace import Floats
 
 LEAST_SHARE = 0.04
 """A row has at least this share of the time that is explained."""

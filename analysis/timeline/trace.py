@@ -19,6 +19,7 @@ from ..workload import Workload
 from .host_clocks import on_one_clock, stored_events
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)

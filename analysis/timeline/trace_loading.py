@@ -259,39 +259,39 @@ class _CallIndex:
             self.ids = np.unique(ids)
             self.low, self.high = 0, len(self.ids) - 1
         keys = self._keys(pid, ids)
-        order = np.argsort(s, kind="stable")
-        most = (self.high - self.low + 1) * len(self.processes)
-        self.places: NDArray[np.int32] | None = None
-        if most <= 8 * len(keys) + 1_000_000 and len(keys) < 2**31:
-            # The ids have no large gaps, so a table of positions is used. It is written backwards, so that the first
-            # call of an id remains. Its last row is for unknown ids.
-            places = np.full(most + 1, -1, dtype=np.int32)
-            places[keys[order[::-1]]] = order[::-1]
-            self.places = places
-        else:
-            self.order = order[np.argsort(keys[order], kind="stable")]
-            self.known = keys[self.order]
+        # In reverse, so that the first call of an id is written last.
+        order = np.argsort(s, kind="stable")[::-1]
+        rows = (self.high - self.low + 1) * len(self.processes)
+        self.known = None
+        if rows > 8 * len(keys) + 1_000_000:
+            # The ids have large gaps, so the table has a row for each known key only.
+            self.known = np.unique(keys)
+            keys, rows = np.searchsorted(self.known, keys), len(self.known)
+        # The last row is for unknown ids.
+        self.places = np.full(rows + 1, -1, dtype=np.int32)
+        self.places[keys[order]] = order
 
     def _keys(self, pid: Ints, ids: Ints) -> Ints:
         """Return one number for each pair of process and correlation id; -1 if it is outside the known ones."""
-        if self.ids is not None:
-            index = np.minimum(np.searchsorted(self.ids, ids), self.high)
-            number = np.where(self.ids[index] == ids, index, -1)
-        else:
+        if self.ids is None:
             number = np.where((ids < self.low) | (ids > self.high), -1, ids - self.low)
+        else:
+            number = _index(self.ids, ids)
         if len(self.processes) == 1 and is_same(pid) and pid[0] == self.processes[0]:
             return number
-        process = np.minimum(np.searchsorted(self.processes, pid), len(self.processes) - 1)
-        unknown = (self.processes[process] != pid) | (number < 0)
-        return np.where(unknown, -1, process * (self.high - self.low + 1) + number)
+        process = _index(self.processes, pid)
+        return np.where((process < 0) | (number < 0), -1, process * (self.high - self.low + 1) + number)
 
     def find(self, pid: Ints, ids: Ints) -> Ints:
         """Return the index of the call for each pair; -1 if there is none."""
         keys = self._keys(pid, ids)
-        if self.places is not None:
-            return self.places[keys].astype(np.int64)
-        at = np.minimum(np.searchsorted(self.known, keys), len(self.known) - 1)
-        return np.where(self.known[at] == keys, self.order[at], -1)
+        return self.places[keys if self.known is None else _index(self.known, keys)].astype(np.int64)
+
+
+def _index(known: Ints, values: Ints) -> Ints:
+    """Return the index of each value in an array without repetitions that is in order; -1 if it is not there."""
+    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[at] == values, at, -1)
 
 
 def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
