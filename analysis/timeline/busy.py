@@ -184,19 +184,18 @@ def program_ceiling(trace: Trace, window: Window, roofs: Mapping[str, float], *,
     """
     wall = window.ns
     numbers = [int(n) for n in np.unique(trace.work.kernel) if n >= 0]
-    share = np.ones(max(numbers, default=-1) + 2)
-    known = np.zeros(len(share), dtype=bool)
+    shares = np.full(max(numbers, default=-1) + 2, np.nan)
     for number, name in trace.kernel_names(numbers).items():
-        if name in roofs:
-            share[number], known[number] = roofs[name], True
+        shares[number] = roofs.get(name, np.nan)
+    share = shares[trace.work.kernel]
     start, end = (np.clip(at, *window) for at in (trace.work.s, trace.work.e))
     lengths = (end - start).astype(np.float64)
     kernels = trace.work.of((COMPUTE,))
     in_all = float(lengths[kernels].sum())
-    known_pct = 100 * float(lengths[kernels & known[trace.work.kernel]].sum()) / in_all if in_all else 0.0
+    known_pct = 100 * float(lengths[kernels & ~np.isnan(share)].sum()) / in_all if in_all else 0.0
     if not known_pct:
         return ProgramCeiling("unknown", 0.0, wall_ns=wall, reason="because the roof of no kernel is known")
-    lengths *= np.where(kernels, share[trace.work.kernel], 1.0)
+    lengths *= np.where(kernels, np.nan_to_num(share, nan=1.0), 1.0)
     path = max(_longest_chain(start[own], end[own], lengths[own]) for _, own in trace.per_lane())
     status: Literal["ok", "partial", "suspect"] = "ok" if known_pct >= _KNOWN_PCT else "partial"
     return ProgramCeiling("suspect" if doubted else status, known_pct, 100 * path / max(wall, 1), path, wall)

@@ -173,13 +173,11 @@ def _charge_emptying(charged: list[_Charged]) -> None:
 
     An allocator with a cache, as that of PyTorch, asks the driver again for what was given back.
     """
-    emptying = [one for one in charged if _EMPTIES.search(one.below or "")]
-    weight = sum(float(one.ns[_ALLOCATION]) for one in emptying)
-    if not weight:
-        return
-    moved = sum(float(one.ns[_ALLOCATION]) for one in charged) - weight
-    for one in charged:
-        one.ns[_ALLOCATION] *= 1 + moved / weight if _EMPTIES.search(one.below or "") else 0.0
+    empties = np.array([_EMPTIES.search(one.below or "") is not None for one in charged])
+    ns = np.array([one.ns[_ALLOCATION] for one in charged])
+    if ns[empties].any():
+        for one, charge in zip(charged, ns * empties * (ns.sum() / ns[empties].sum()), strict=True):
+            one.ns[_ALLOCATION] = charge
 
 
 def _model_depth(stack: Stack, depth: int) -> int:

@@ -305,11 +305,13 @@ def add_rank_advice(
     """Return the findings with the advice for the late rank, as a new finding if there is none on communication."""
     if ranks is None or not (late or ranks.uneven_pct):
         return findings
-    advice = late.advice if late else ()
-    unknown, saved = [AdviceGain() for _ in advice], ranks.uneven_pct
-    if any(f.height == "communication" for f in findings) or not saved:
+    advice, saved = late.advice if late else (), ranks.uneven_pct
+    if not saved or "communication" in [finding.height for finding in findings]:
+        first_gains = [AdviceGain()] * len(advice)
         return [
-            replace(f, advice=[*advice, *f.advice], gains=[*unknown, *f.gains]) if f.height == "communication" else f
+            replace(f, advice=[*advice, *f.advice], gains=[*first_gains, *f.gains])
+            if f.height == "communication"
+            else f
             for f in findings
         ]
     first, *others = rank_evidence(ranks, late)
