@@ -106,9 +106,9 @@ class Heights:
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
         ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self.windows)
         times = np.bincount(work.kernel[computes], ns)
-        by_name: dict[str, tuple[frozenset[int], float]] = {}
+        by_name: dict[str, tuple[frozenset[int], float]] = defaultdict(lambda: (frozenset(), 0.0))
         for number, name in self.trace.kernel_names(np.flatnonzero(times).tolist()).items():
-            same, before = by_name.get(name, (frozenset[int](), 0.0))
+            same, before = by_name[name]
             by_name[name] = same | {number}, before + float(times[number])
         return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
 

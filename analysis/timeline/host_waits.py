@@ -61,7 +61,7 @@ class Waits:
     def for_process(self) -> Flags:
         """For each stack, whether it waits for another process."""
         pattern = host_rules().waits_processes
-        return np.array([any(f.file and pattern.search(f.file) for f in stack) for stack in self.code.stacks])
+        return np.array([any(pattern.search(f.file or "") for f in stack) for stack in self.code.stacks])
 
     @cached_property
     def active(self) -> dict[tuple[int, int], ThreadCode]:
@@ -134,6 +134,4 @@ def _spread(charges: Charges, others: Sequence[ThreadCode], keep: int = 0) -> li
 def is_waiting(stack: Stack) -> bool:
     """Whether the innermost frame waits for another thread or process, or sleeps."""
     frame, rules = stack[-1], host_rules()
-    return bool(
-        rules.waits_function.search(frame.function) or (frame.text is not None and rules.waits_text.search(frame.text))
-    )
+    return bool(rules.waits_function.search(frame.function) or rules.waits_text.search(frame.text or ""))

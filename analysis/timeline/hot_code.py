@@ -137,7 +137,7 @@ def part_of(stack: Stack) -> tuple[CodePart | None, int]:
     """Return the part of host_rules.toml that a stack belongs to, and the number of frames outside of it."""
     for part in host_rules().parts:
         for depth, frame in enumerate(stack):
-            if frame.file and part.file.search(frame.file):
+            if part.file.search(frame.file or ""):
                 return part, depth
     return None, len(stack)
 
@@ -185,7 +185,7 @@ def _model_depth(stack: Stack, depth: int) -> int:
 
     What many small modules launch is one cause, and a graph or a compiler removes it for the whole model.
     """
-    calls = (at for at, frame in enumerate(stack) if frame.file and host_rules().model_call.search(frame.file))
+    calls = (at for at, frame in enumerate(stack) if host_rules().model_call.search(frame.file or ""))
     first = next(calls, 0)
     return min(len(path_of(stack[:first])[0]), depth) if first else depth
 

@@ -254,22 +254,25 @@ class _CallIndex:
     def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
         self.processes = pid[:1] if is_same(pid) else np.unique(pid)
         self.low, self.high = int(ids.min()), int(ids.max())
-        self.ids = None
-        if (self.high - self.low + 1) * len(self.processes) >= 2**62:
+        self.ids = self.known = None
+        if self._rows > 8 * len(ids) + 1_000_000:
+            # The ids have large gaps, so they are numbered, and the table has a row for each known key only.
             self.ids = np.unique(ids)
             self.low, self.high = 0, len(self.ids) - 1
-        keys = self._keys(pid, ids)
-        # In reverse, so that the first call of an id is written last.
-        order = np.argsort(s, kind="stable")[::-1]
-        rows = (self.high - self.low + 1) * len(self.processes)
-        self.known = None
-        if rows > 8 * len(keys) + 1_000_000:
-            # The ids have large gaps, so the table has a row for each known key only.
+        keys, rows = self._keys(pid, ids), self._rows
+        if self.ids is not None:
             self.known = np.unique(keys)
             keys, rows = np.searchsorted(self.known, keys), len(self.known)
+        # In reverse, so that the first call of an id is written last.
+        order = np.argsort(s, kind="stable")[::-1]
         # The last row is for unknown ids.
         self.places = np.full(rows + 1, -1, dtype=np.int32)
         self.places[keys[order]] = order
+
+    @property
+    def _rows(self) -> int:
+        """The number of pairs of a process and an id within the range of ids."""
+        return (self.high - self.low + 1) * len(self.processes)
 
     def _keys(self, pid: Ints, ids: Ints) -> Ints:
         """Return one number for each pair of process and correlation id; -1 if it is outside the known ones."""
