@@ -14,9 +14,8 @@ import numpy as np
 
 from ..base.text import count_text, short_time
 from ..timeline.host_findings import name
-from ..timeline.host_idle import Floats
 from ..timeline.host_tree import HostTree, add_callees
-from ..timeline.trace import Ints
+from ..timeline.trace import Floats, Ints
 
 _ROWS, _LINES, _LEAST_SHARE = 24, 10, 0.001
 

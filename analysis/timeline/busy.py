@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, pieces
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, NONE, Ints, Trace, Window, pieces
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
@@ -74,20 +74,18 @@ def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
     merged: list[Window] = []
     for start, end in sorted(windows):
         if merged and start <= merged[-1].end:
-            merged[-1] = Window(merged[-1].start, max(end, merged[-1].end))
-        else:
-            merged.append(Window(start, end))
+            start, last = merged.pop()
+            end = max(end, last)
+        merged.append(Window(start, end))
     return merged
 
 
 def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
     """Return how much sorted, disjoint intervals cover before each time, in ns."""
-    if not len(start):
-        return np.zeros(len(at), dtype=np.int64)
-    before = np.concatenate([[0], np.cumsum(end - start)])
-    last = np.searchsorted(start, at, side="right") - 1
-    first = np.maximum(last, 0)
-    covered: Ints = before[first] + np.where(last < 0, 0, np.minimum(at, end[first]) - start[first])
+    # Before the first one lies an empty interval, and only the last one before a time may reach beyond it.
+    before = np.append(0, np.cumsum(end - start))
+    begun = np.searchsorted(start, at, side="right")
+    covered: Ints = before[begun] - np.maximum(np.append(NONE, end)[begun] - at, 0)
     return covered
 
 
@@ -101,7 +99,7 @@ class Within:
     @property
     def wall(self) -> int:
         """The total length of the windows in ns."""
-        return sum(w.end - w.start for w in self.windows)
+        return sum(w.ns for w in self.windows)
 
     def until(self, at: Ints) -> Ints:
         """Return the window time before each time, in ns."""
@@ -184,21 +182,20 @@ def program_ceiling(trace: Trace, window: Window, roofs: Mapping[str, float], *,
 
     ``roofs`` maps names of kernels to the least time of their work, as a share of the measured time.
     """
-    wall = window.end - window.start
+    wall = window.ns
     numbers = [int(n) for n in np.unique(trace.work.kernel) if n >= 0]
-    share = np.ones(max(numbers, default=-1) + 2)
-    known = np.zeros(len(share), dtype=bool)
+    shares = np.full(max(numbers, default=-1) + 2, np.nan)
     for number, name in trace.kernel_names(numbers).items():
-        if name in roofs:
-            share[number], known[number] = roofs[name], True
+        shares[number] = roofs.get(name, np.nan)
+    share = shares[trace.work.kernel]
     start, end = (np.clip(at, *window) for at in (trace.work.s, trace.work.e))
     lengths = (end - start).astype(np.float64)
     kernels = trace.work.of((COMPUTE,))
     in_all = float(lengths[kernels].sum())
-    known_pct = 100 * float(lengths[kernels & known[trace.work.kernel]].sum()) / in_all if in_all else 0.0
+    known_pct = 100 * float(lengths[kernels & ~np.isnan(share)].sum()) / in_all if in_all else 0.0
     if not known_pct:
         return ProgramCeiling("unknown", 0.0, wall_ns=wall, reason="because the roof of no kernel is known")
-    lengths *= np.where(kernels, share[trace.work.kernel], 1.0)
+    lengths *= np.where(kernels, np.nan_to_num(share, nan=1.0), 1.0)
     path = max(_longest_chain(start[own], end[own], lengths[own]) for _, own in trace.per_lane())
     status: Literal["ok", "partial", "suspect"] = "ok" if known_pct >= _KNOWN_PCT else "partial"
     return ProgramCeiling("suspect" if doubted else status, known_pct, 100 * path / max(wall, 1), path, wall)

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.database import sql_literal
-from ..base.problems import BadInput
 from ..workload import Workload
 from .rules import CallClass, rules
 from .trace import (
@@ -37,6 +36,7 @@ from .trace import (
     Window,
     events_of,
 )
+from .wording import problem
 
 _RANKS = 4096
 _MOST_LANES = 4096
@@ -126,7 +126,7 @@ def _lanes(workload: Workload) -> list[Lane]:
         f"sum(n)::BIGINT FROM tl_groups WHERE n > 0 AND {_DEVICE} GROUP BY lane ORDER BY lane LIMIT {_MOST_LANES + 1}"
     )
     if len(known) > _MOST_LANES:
-        raise BadInput(f"The timeline of {workload.name!r} contains more than {_MOST_LANES} devices", fix="Trace fewer")
+        raise problem("many_devices", name=workload.name, most=_MOST_LANES)
     lanes, first = [], 0
     for number, device, rank, pid, streams, count in known:
         lanes.append(Lane(number, device, rank, pid, streams, first, first + count))
@@ -209,5 +209,6 @@ def code(name: str) -> int:
 
 
 def _fits(call: CallClass) -> str:
-    fits = f"regexp_matches(name, {sql_literal(call.pattern)})"
-    return fits if call.category is None else f"{fits} AND regexp_matches(category, {sql_literal(call.category)})"
+    return (
+        f"regexp_matches(name, {sql_literal(call.pattern)}) AND regexp_matches(category, {sql_literal(call.category)})"
+    )

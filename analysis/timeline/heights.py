@@ -61,21 +61,18 @@ class Attempt:
         return 0.0 if self.gain.upper is None else (1 - 1 / self.gain.upper) / 2
 
 
+@dataclass(frozen=True)
 class Heights:
     """The replays of some windows of a timeline, and what is known about their host and the verdict on them."""
 
-    def __init__(
-        self,
-        trace: Trace,
-        windows: Sequence[Window],
-        host: HostFindings | None = None,
-        findings: Sequence[ApplicationFinding] = (),
-    ) -> None:
-        self._trace, self._windows, self._host, self._findings = trace, windows, host, findings
+    trace: Trace
+    windows: Sequence[Window]
+    host: HostFindings | None = None
+    findings: Sequence[ApplicationFinding] = ()
 
     @cached_property
     def _replay(self) -> Replay:
-        return self._host.replay if self._host else Replay(self._trace, self._windows, None)
+        return self.host.replay if self.host else Replay(self.trace, self.windows, None)
 
     def speedup(self, change: ProgramChange) -> float | None:
         """Return how many times as fast the program becomes by a change; None if nothing would remain."""
@@ -88,15 +85,15 @@ class Heights:
     def without(self, height: HeightName) -> ProgramChange | None:
         """Return the program without what the devices wait for at a height; None if no replay shows it."""
         if height == "communication":
-            no_kernels = frozenset((number, 0.0) for number in self._trace.communicating)
+            no_kernels = frozenset((number, 0.0) for number in self.trace.communicating)
             return ProgramChange(kernels=no_kernels, host=frozenset(("messages",)))
         return _REPLAYS.get(height)
 
     def saved_pct(self, height: HeightName) -> float | None:
         """Return the share of the wall time in % that the program saves at most without what the devices wait for at a
         height; None if no replay shows it, or if there is too much work for one."""
-        work, change = self._trace.work, self.without(height)
-        inside = sum(int(((work.s < w.end) & (work.e > w.start)).sum()) for w in self._windows)
+        work, change = self.trace.work, self.without(height)
+        inside = sum(int(((work.s < w.end) & (work.e > w.start)).sum()) for w in self.windows)
         if change is None or inside > MOST_REPLAYED:
             return None
         return self._saved_pct(change)
@@ -105,13 +102,13 @@ class Heights:
     def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
         """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
         longest time first."""
-        work = self._trace.work
+        work = self.trace.work
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
-        ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self._windows)
+        ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self.windows)
         times = np.bincount(work.kernel[computes], ns)
-        by_name: dict[str, tuple[frozenset[int], float]] = {}
-        for number, name in self._trace.kernel_names(np.flatnonzero(times).tolist()).items():
-            same, before = by_name.get(name, (frozenset[int](), 0.0))
+        by_name: dict[str, tuple[frozenset[int], float]] = defaultdict(lambda: (frozenset(), 0.0))
+        for number, name in self.trace.kernel_names(np.flatnonzero(times).tolist()).items():
+            same, before = by_name[name]
             by_name[name] = same | {number}, before + float(times[number])
         return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
 
@@ -151,17 +148,16 @@ class Heights:
         if not here:
             return None
         most = self.faster_kernels(dict.fromkeys(here, 1 / (at_most or inf)))
-        if expected is None:
-            return Attempt(what, advice, AdviceGain(self.speedup(most)), at_most=most)
-        change = self.faster_kernels(dict.fromkeys(here, 1 / expected))
-        return Attempt(what, advice, AdviceGain(self.speedup(most), self.speedup(change)), change, most)
+        change = NO_CHANGE if expected is None else self.faster_kernels(dict.fromkeys(here, 1 / expected))
+        gain = AdviceGain(self.speedup(most), None if expected is None else self.speedup(change))
+        return Attempt(what, advice, gain, change, most)
 
     def launching_code(self, kernel: str) -> Frame | None:
         """Return the innermost function of the program's own code, or else of a library, that launches most of the time
         of a kernel; for gradients, that of the forward pass. None if it is not known."""
-        if self._host is None:
+        if self.host is None:
             return None
-        work, code = self._trace.work, self._host.code
+        work, code = self.trace.work, self.host.code
         mine = np.flatnonzero(np.isin(work.kernel, list(self.kernels[kernel][0])))
         stacks, forward = code.requesting_stacks(work, mine)
         times = np.bincount(np.where(forward > 0, forward, stacks), work.e[mine] - work.s[mine])
@@ -174,12 +170,12 @@ class Heights:
 
     def attempts(self) -> list[Attempt]:
         """Return what to try at the heights around the kernels: code of the host, and what it does not explain."""
-        host, attempts = self._host, list[Attempt]()
+        host, attempts = self.host, list[Attempt]()
         for row, _ in host.rows(None) if host else []:
             assert host is not None
             what = title(row) + ("" if row.frame.own and row.frame.file else callers(row))
             attempts.append(Attempt(what, row.kind.advice, host.gain(row), *host.changes(row)))
-        for finding in self._findings:
+        for finding in self.findings:
             explained = host is not None and bool(host.rows(finding.height))
             if finding.height == "gpu" or explained or not finding.advice:
                 continue
@@ -215,7 +211,7 @@ def device_span_ns(workload: Workload) -> int | None:
         return None
     of_device = f"{usable_events(workload)} WHERE kind IN ('kernel', 'copy', 'fill')"
     ((span,),) = workload.rows(f"SELECT max(end_ns) - min(start_ns) FROM {of_device}")
-    return None if not span else int(span)
+    return span or None
 
 
 def whole_program(workload: Workload) -> Heights | None:
@@ -227,7 +223,7 @@ def whole_program(workload: Workload) -> Heights | None:
         trace = prepare(workload)
     except BadInput:  # the timeline contains host events only
         return None
-    return Heights(trace, [Window(int(trace.work.s.min()), int(trace.work.e.max()))])
+    return Heights(trace, [trace.worked])
 
 
 def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:

@@ -42,7 +42,7 @@ def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
     """
     listed = [(number, gap) for number, group in enumerate(groups) for gap in group]
     if not listed:
-        return [NOTHING for _ in groups]
+        return [NOTHING] * len(groups)
     values = ", ".join(f"({n}, {g.start}, {g.end}, {-1 if g.pid is None else g.pid})" for n, g in listed)
     sources = []
     for spans in _conditions(merge_windows((gap.start, gap.end) for _, gap in listed)):
@@ -77,8 +77,8 @@ class _Operation:
 
 
 def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
-    own = [o for o in operations if o.source not in _FRAMEWORK]
-    around = max((o for o in own if o.ns >= total / 2), key=lambda o: (o.depth, o.ns), default=None)
+    own = [o for o in operations if o.source not in _FRAMEWORK and o.ns >= total / 2]
+    around = max(own, key=lambda o: (o.depth, o.ns), default=None)
     others = [o for o in operations if o.source in _FRAMEWORK and o.ns >= _LEAST * total][:50]
     # Skip operators that enclose another one with about the same time, because the inner one is more specific.
     innermost = [

@@ -8,13 +8,15 @@ cannot be compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from ..base.database import sql_literal
+from ..store.schema import stored_tables
 from ..workload import Workload
 from .rules import rules
+from .wording import sentence
 
 Process = tuple[int | None, str | None]
 """Rank and host of a process."""
@@ -35,7 +37,7 @@ class Clocks:
     """The shift in ns that is added to the times of each process."""
     clocks: int = 1
     collectives: int = 0
-    spread_ns: int | None = None
+    spread_ns: int = 0
     """The median difference between the ends of a collective after the shift, in ns."""
     same_pids: bool = False
     """Whether processes of different hosts have the same id."""
@@ -43,20 +45,9 @@ class Clocks:
     @property
     def note(self) -> str | None:
         """The note on the alignment for answers."""
-        if self.how == "collectives":
-            return (
-                f"{self.clocks} clocks (hosts) were aligned by {self.collectives} collectives that end together on all "
-                f"ranks; afterwards they differ by {(self.spread_ns or 0) / 1e3:.3g} us (median)."
-            )
-        if self.how == "starts":
-            return (
-                f"{self.clocks} clocks (hosts) are not synchronised, and there are no collectives of all ranks to "
-                "align them: each counts from its first event. Compare times within a rank only."
-            )
-        return None
+        return None if self.how == "one" else sentence(f"clocks_by_{self.how}", clocks=self, us=self.spread_ns / 1e3)
 
 
-_ONE = Clocks()
 _known: dict[tuple[str, str], Clocks] = {}
 """The clocks by store and workload; workloads never change."""
 
@@ -64,7 +55,7 @@ _known: dict[tuple[str, str], Clocks] = {}
 def clocks(workload: Workload) -> Clocks:
     """Return the clocks of a workload, which are computed once."""
     if workload.manifest.ranks < 2 or not workload.has("ranks"):
-        return _ONE
+        return Clocks()
     key = (str(workload.store.root), workload.id)
     if key not in _known:
         _known[key] = _align_clocks(workload)
@@ -93,6 +84,35 @@ def column_names(workload: Workload, relation: str) -> set[str]:
     return {column[0] for column in workload.cursor.execute(f"FROM {relation} LIMIT 0").description or []}
 
 
+def stored_events(workload: Workload) -> str:
+    """SQL that reads all events as stored; without a timeline, the launches with known times as kernel events."""
+    if workload.has("events"):
+        return workload.relation("events")
+    launches = workload.relation("dispatches")
+    known = column_names(workload, launches) | {"'kernel'"}
+    sources = {"kind": "'kernel'", "name": "kernel", "stream": "queue_id"}
+    listed = ", ".join(
+        f"{source if (source := sources.get(name, name)) in known else f'NULL::{column.type}'} AS {name}"
+        for name, column in stored_tables()["events"].columns.items()
+        if name not in ("workload", "event_id", "range_id")
+    )
+    return f"(SELECT {listed} FROM {launches} WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL)"
+
+
+def common_collectives(kernels: str, lane: str, lanes: int | str) -> str:
+    """SQL that reads the collectives of all lanes from kernels, with their number (nth) on each lane.
+
+    The n-th kernel of a name is the same collective on all lanes, which the columns ``lane`` identify. Names with
+    different numbers of launches are left out, because only some ranks or parts of the run use them.
+    """
+    return (
+        "(WITH t AS MATERIALIZED (SELECT *, row_number() OVER (PARTITION BY name, "
+        f"{lane} ORDER BY start_ns) AS nth, count(*) OVER (PARTITION BY name, {lane}) AS n FROM {kernels} "
+        f"WHERE kind = 'kernel' AND regexp_matches(name, {sql_literal(rules().communication)})) FROM t WHERE name IN "
+        f"(SELECT name FROM t GROUP BY name HAVING count(*) FILTER (nth = 1) = {lanes} AND min(n) = max(n)))"
+    )
+
+
 def _processes(workload: Workload) -> list[Process]:
     rows = workload.rows(f"SELECT DISTINCT rank, host FROM {workload.relation('ranks')} ORDER BY ALL NULLS LAST")
     return [(rank, host) for rank, host in rows]
@@ -108,76 +128,48 @@ def _align_clocks(workload: Workload) -> Clocks:
         f"SELECT coalesce(max(n), 0), (SELECT max(first_ns) < min(last_ns) FROM {table}) "
         f"FROM (SELECT count(*) AS n FROM {table} WHERE pid IS NOT NULL GROUP BY pid)"
     )
-    processes, same_pids = _processes(workload), pids > 1
-    hosts = {host for _, host in processes}
-    if len(hosts) == 1 and (None not in hosts or together is not False):
+    same_pids = pids > 1
+    owners: dict[Process, Hashable] = {
+        process: process if process[1] is None else process[1] for process in _processes(workload)
+    }
+    known = list(dict.fromkeys(owners.values()))
+    if len(known) == 1 or (together is not False and all(host is None for _, host in owners)):
         return Clocks(same_pids=same_pids)
-    groups: dict[Any, list[Process]] = {}
-    for process in processes:
-        groups.setdefault(process[1] if process[1] is not None else process, []).append(process)
-    if len(groups) == 1:  # the processes cannot be distinguished
-        return Clocks(same_pids=same_pids)
-    number = {process: n for n, group in enumerate(groups.values()) for process in group}
-    if aligned_groups := _by_collectives(workload, number):
-        shifts, collectives, spread = aligned_groups
-        how: Literal["collectives", "starts"] = "collectives"
-    else:
-        shifts, collectives, spread = _by_starts(workload, number), 0, None
-        how = "starts"
-    moved = {process: shifts.get(group, 0) for process, group in number.items()}
-    return Clocks(how, moved, len(groups), collectives, spread, same_pids)
+    number = {process: known.index(owner) for process, owner in owners.items()}
+    how: Literal["collectives", "starts"] = "collectives"
+    kernels = _grouped_kernels_sql(workload, number)
+    rows = workload.rows(_by_collectives(kernels, len(known)))
+    if not rows or rows[0][1] < _FEWEST:
+        how, rows = "starts", workload.rows(_by_starts(kernels))
+    shifts = {clock: int(shift) for clock, _, shift, _ in rows}
+    moved = {process: shifts.get(clock, 0) for process, clock in number.items()}
+    collectives, spread = (max((int(row[column]) for row in rows), default=0) for column in (1, 3))
+    return Clocks(how, moved, len(known), collectives, spread, same_pids)
 
 
 def _grouped_kernels_sql(workload: Workload, number: Mapping[Process, int]) -> str:
     """SQL: usable kernels of all processes with the number of their clock and the stored times."""
-    source = workload.relation("events" if workload.has("events") else "dispatches")
-    kernels = "kind = 'kernel'" if workload.has("events") else "true"
-    name = "name" if workload.has("events") else "kernel"
-    stated = column_names(workload, source)
-    columns = {"rank": "INTEGER", "host": "VARCHAR"}
-    where = ", ".join(c if c in stated else f"NULL::{kind} AS {c}" for c, kind in columns.items())
     rows = ", ".join(f"({_sql(rank)}, {_sql(host)}, {n})" for (rank, host), n in number.items())
     return (
-        f"(SELECT e.*, c.clock FROM (SELECT {where}, {name} AS name, device_id, start_ns, end_ns FROM {source} "
-        f"WHERE {kernels} AND end_ns >= start_ns AND abs(start_ns::DOUBLE) < 4e18 AND abs(end_ns::DOUBLE) < 4e18) e "
+        f"(SELECT e.*, c.clock FROM (FROM {stored_events(workload)} WHERE kind = 'kernel' AND end_ns >= start_ns "
+        "AND abs(start_ns::DOUBLE) < 4e18 AND abs(end_ns::DOUBLE) < 4e18) e "
         f"JOIN (VALUES {rows}) c(rank, host, clock) ON e.rank IS NOT DISTINCT FROM c.rank::INTEGER "
         "AND e.host IS NOT DISTINCT FROM c.host::VARCHAR)"
     )
 
 
-def _by_collectives(workload: Workload, number: Mapping[Process, int]) -> tuple[dict[int, int], int, int] | None:
-    """Return the shift of every clock in ns, the number of collectives used, and the difference of their ends in ns.
-
-    None if too few collectives are common to all. The n-th kernel of a name is taken for the same collective only if
-    all devices launched it equally often.
-    """
-    same = sql_literal(rules().communication)
-    kernels = _grouped_kernels_sql(workload, number)
+def _by_collectives(kernels: str, clocks_in_all: int) -> str:
+    """SQL: the number of every clock, the collectives used, the shift in ns, and the difference of their ends in ns."""
     lanes = f"(SELECT count(*) FROM (SELECT DISTINCT rank, host, device_id FROM {kernels}))"
-    workload.cursor.execute(
-        "CREATE OR REPLACE TEMP TABLE tl_collectives AS WITH t AS (SELECT *, row_number() OVER (PARTITION BY rank, "
-        f"host, device_id, name ORDER BY start_ns) AS nth FROM {kernels} WHERE regexp_matches(name, {same})), "
-        "n AS (SELECT name, count(*) AS n FROM t GROUP BY rank, host, device_id, name), "
-        f"equal AS (SELECT name FROM n GROUP BY name HAVING count(*) = {lanes} AND min(n) = max(n)) "
-        "SELECT clock, name, nth, max(end_ns) AS ended FROM t SEMI JOIN equal USING (name) "
-        f"WHERE nth <= {_COUNTED} GROUP BY clock, name, nth"
+    return (
+        "WITH ends AS MATERIALIZED (SELECT clock, name, nth, max(end_ns) AS ended FROM "
+        f"{common_collectives(kernels, 'rank, host, device_id', lanes)} WHERE nth <= {_COUNTED} GROUP BY ALL), "
+        "r AS (SELECT clock, first(ended) OVER (PARTITION BY name, nth ORDER BY clock) - ended AS behind FROM ends "
+        f"SEMI JOIN (SELECT name, nth FROM ends GROUP BY ALL HAVING count(*) = {clocks_in_all}) USING (name, nth)) "
+        "SELECT clock, count(*), median(behind)::BIGINT, mad(behind)::BIGINT FROM r GROUP BY clock ORDER BY clock"
     )
-    clocks_in_all = max(number.values()) + 1
-    common = f"(SELECT name, nth FROM tl_collectives GROUP BY ALL HAVING count(*) = {clocks_in_all})"
-    rows = workload.rows(
-        "WITH r AS (SELECT t.*, first(ended) OVER (PARTITION BY name, nth ORDER BY clock) - ended AS behind "
-        f"FROM tl_collectives t JOIN {common} USING (name, nth)) "
-        "SELECT clock, median(behind)::BIGINT, count(*), mad(behind)::BIGINT FROM r GROUP BY clock ORDER BY clock"
-    )
-    if not rows or rows[0][2] < _FEWEST:
-        return None
-    return {c: int(shift) for c, shift, *_ in rows}, int(rows[0][2]), max(int(spread) for *_, spread in rows)
 
 
-def _by_starts(workload: Workload, number: Mapping[Process, int]) -> dict[int, int]:
-    """Return the shift of every clock in ns that makes the first kernels start together."""
-    rows: Sequence[tuple[Any, ...]] = workload.rows(
-        f"SELECT clock, min(start_ns) FROM {_grouped_kernels_sql(workload, number)} GROUP BY clock"
-    )
-    first = min((start for _, start in rows), default=0)
-    return {clock: first - start for clock, start in rows}
+def _by_starts(kernels: str) -> str:
+    """SQL: the same without collectives, with the shifts that make the first kernels start together."""
+    return f"SELECT clock, 0, min(min(start_ns)) OVER () - min(start_ns), 0 FROM {kernels} GROUP BY clock"

@@ -6,6 +6,7 @@ records (ranges of the source ``python``), whose lines are the first ones of the
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,17 @@ class ThreadCode:
     e: Ints
     stack: Ints
 
+    def __getitem__(self, mine: Ints | Flags | slice) -> ThreadCode:
+        """Return some of the spans."""
+        return ThreadCode(self.s[mine], self.e[mine], self.stack[mine])
+
+    def numbers_at(self, times: Ints) -> Ints:
+        """Return the number of the stack at each time; 0 where there is none."""
+        if not len(self.s):
+            return np.zeros_like(times)
+        at = np.maximum(np.searchsorted(self.s, times, side="right") - 1, 0)
+        return np.where((self.s[at] <= times) & (times < self.e[at]), self.stack[at], 0)
+
 
 @dataclass(frozen=True)
 class HostCode:
@@ -83,15 +95,14 @@ class HostCode:
         A thread works for the first one of its process where it has no code, and before its own code begins.
         """
         key = pid, thread
-        number = next((who for who in sorted(self.threads, key=lambda who: who[1] != pid) if who[0] == pid), None)
+        number = min((who for who in self.threads if who[0] == pid), key=lambda who: who[1] != pid, default=None)
         first, own = self.threads[number] if number else None, self.helpers.get(key) or self.threads.get(key)
         return _join_threads(first, own) if first and own and number != key else own or first
 
     def stacks_at(self, pid: int, thread: int, times: Ints) -> Ints:
         """Return the stack of a thread at the start of calls: as recorded there, or else as sampled around it."""
-        numbers = np.zeros(len(times), dtype=np.int64)
-        if (spans := self.code_of(pid, thread)) is not None and len(spans.s):
-            numbers = _numbers_at(spans, times)
+        spans = self.code_of(pid, thread)
+        numbers = spans.numbers_at(times) if spans else np.zeros_like(times)
         if sites := self.calls.get((pid, thread)):
             at = np.minimum(np.searchsorted(sites.s, times), len(sites.s) - 1)
             numbers = np.where((sites.s[at] == times) & self._has_sources[sites.stack[at]], sites.stack[at], numbers)
@@ -105,7 +116,7 @@ class HostCode:
             asked = work.a0[own[mine]]
             stacks[mine] = self.stacks_at(*who, asked)
             if spans := self.gradients.get(who):
-                forward[mine] = _numbers_at(spans, asked)
+                forward[mine] = spans.numbers_at(asked)
         return stacks, forward
 
     def inner_stacks(self, function: Frame) -> frozenset[int]:
@@ -119,13 +130,15 @@ class HostCode:
         return np.array([any(frame.file for frame in stack) for stack in self.stacks])
 
 
-def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints]:
-    """Return each pair of an interval and a span that overlap, as their indexes, in the order of the intervals."""
+def overlaps(since: Ints, until: Ints, code: ThreadCode) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return each part of a span that is within an interval, in the order of the intervals: the indexes of the interval
+    and the span, and its start and end."""
     first = np.searchsorted(code.e, since, side="right")
     count = np.maximum(np.searchsorted(code.s, until, side="left") - first, 0)
     interval = np.repeat(np.arange(len(since)), count)
     begin = np.concatenate([[0], np.cumsum(count)[:-1]])
-    return interval, np.arange(len(interval)) - begin[interval] + first[interval]
+    span = np.arange(len(interval)) - begin[interval] + first[interval]
+    return interval, span, np.maximum(code.s[span], since[interval]), np.minimum(code.e[span], until[interval])
 
 
 def host_code(trace: Trace) -> HostCode | None:
@@ -138,16 +151,14 @@ def host_code(trace: Trace) -> HostCode | None:
 
 def recorded_stacks(workload: Workload) -> list[Stack]:
     """Return the stacks of a workload by their numbers in host_stacks; number 0 is empty."""
-    stacks: list[list[Frame]] = [[]]
+    stacks: dict[int, list[Frame]] = defaultdict(list)
     frames = workload.rows(
         "SELECT stack, function, file, line, module, own, text "
         f"FROM {workload.relation('host_stacks')} ORDER BY stack, depth"
     )
     for number, *frame in frames:
-        while len(stacks) <= number:
-            stacks.append([])
         stacks[number].append(Frame(*frame))
-    return [tuple(stack) for stack in stacks]
+    return [tuple(stacks[number]) for number in range(max(stacks, default=0) + 1)]
 
 
 def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode]:
@@ -157,7 +168,8 @@ def _gradients(trace: Trace, code: HostCode) -> dict[tuple[int, int], ThreadCode
     stack = np.zeros(len(pid), dtype=np.int64)
     for who, mine in thread_rows(pid, caller):
         stack[mine] = code.stacks_at(*who, called[mine])
-    return {who: ThreadCode(start[mine], end[mine], stack[mine]) for who, mine in thread_rows(pid, thread)}
+    code_by_call = ThreadCode(start, end, stack)
+    return {who: code_by_call[mine] for who, mine in thread_rows(pid, thread)}
 
 
 def _read_code(trace: Trace) -> HostCode:
@@ -196,7 +208,7 @@ def _thread_stacks(trace: Trace, source: str) -> Iterator[tuple[tuple[int, int],
     """Yield process and thread with start, end and stack of the rows of ``source``, ordered by start."""
     pid, thread, *columns = _columns(trace, ("pid", "thread", "start_ns", "end_ns", "stack"), source)
     for who, mine in thread_rows(pid, thread):
-        yield who, ThreadCode(*(column[mine] for column in columns))
+        yield who, ThreadCode(*columns)[mine]
 
 
 def _spans(start: Ints, end: Ints, stack: Ints) -> ThreadCode:
@@ -223,10 +235,10 @@ class _CombinedStacks:
             if who[0] == who[1] or first is None or self._begins_in_python(spans):
                 continue
             edges = np.unique(np.concatenate([spans.s, spans.e, first.s, first.e]))
-            outer, inner = (_numbers_at(code, edges[:-1]) for code in (first, spans))
+            outer, inner = (code.numbers_at(edges[:-1]) for code in (first, spans))
             numbers = [self._number(self.stacks[a] + self.stacks[b]) for a, b in zip(outer, inner, strict=True)]
-            code = np.stack([edges[:-1], edges[1:], np.array(numbers, dtype=np.int64)])
-            helpers[who], threads[who] = ThreadCode(*code), ThreadCode(*code[:, inner > 0])
+            helpers[who] = ThreadCode(edges[:-1], edges[1:], np.array(numbers, dtype=np.int64))
+            threads[who] = helpers[who][inner > 0]
         return helpers
 
     def _begins_in_python(self, spans: ThreadCode) -> bool:
@@ -269,15 +281,9 @@ def _join_threads(first: ThreadCode, then: ThreadCode) -> ThreadCode:
     """Return the spans of one thread until those of another one begin, and then these."""
     if not len(then.s):
         return first
-    n = int(np.searchsorted(first.s, then.s[0]))
-    parts = ThreadCode(first.s[:n], np.minimum(first.e[:n], then.s[0]), first.stack[:n]), then
-    return ThreadCode(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("s", "e", "stack")))
-
-
-def _numbers_at(code: ThreadCode, times: Ints) -> Ints:
-    """Return the number of the stack at each time; 0 where there is none."""
-    at = np.maximum(np.searchsorted(code.s, times, side="right") - 1, 0)
-    return np.where((code.s[at] <= times) & (times < code.e[at]), code.stack[at], 0)
+    before, begin = first[: np.searchsorted(first.s, then.s[0])], then.s[0]
+    ends = np.append(np.minimum(before.e, begin), then.e)
+    return ThreadCode(np.append(before.s, then.s), ends, np.append(before.stack, then.stack))
 
 
 def _of_torch(trace: Trace) -> HostCode | None:
@@ -290,7 +296,7 @@ def _of_torch(trace: Trace) -> HostCode | None:
         return None
     frames: dict[str, Frame] = {}
     numbers: dict[Stack, int] = {(): 0}
-    spans: list[tuple[int, int, int, int, int]] = []
+    spans: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
     opened: list[tuple[int, Frame]] = []
     """The end and the frame of each open call."""
     at = 0
@@ -301,24 +307,19 @@ def _of_torch(trace: Trace) -> HostCode | None:
         nonlocal at
         if opened and until > at:
             stack = tuple(frame for _, frame in opened)
-            spans.append((*here, at, until, numbers.setdefault(stack, len(numbers))))
+            spans[here].append((at, until, numbers.setdefault(stack, len(numbers))))
         at = max(at, until)
 
-    for pid, thread, start, end, name in [*calls, (None, None, 0, 0, "")]:
+    for pid, thread, start, end, name in [*calls, (0, 0, math.inf, 0, "")]:
         while opened and ((pid, thread) != here or opened[-1][0] <= start):
             advance(opened[-1][0])
             opened.pop()
-        if pid is None:
-            break
         if (pid, thread) != here:
             here, at = (pid, thread), start
         advance(start)
         frame = frames.get(name) or frames.setdefault(name, _torch_frame(name))
         opened.append((min(end, opened[-1][0]) if opened else end, frame))
-    by_thread: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    for process, number, *span in spans:
-        by_thread[process, number].append((span[0], span[1], span[2]))
-    threads = {who: _spans(*np.array(own, dtype=np.int64).T) for who, own in by_thread.items()}
+    threads = {who: _spans(*np.array(own, dtype=np.int64).T) for who, own in spans.items()}
     combined = _CombinedStacks(list(numbers))
     helpers = combined.separate_helpers(threads)
     return HostCode(combined.stacks, threads, helpers=helpers)

@@ -99,14 +99,14 @@ class HostFindings:
         text = sentence(
             "idle_code",
             what=title(row),
-            idle=figure(row.idle_ns / 1e9, 3),
+            idle=_seconds(row.idle_ns),
             share=row.idle_ns / max(float(self.codes.total.sum()), 1),
             callers=callers(row) + _VIA.get(row.via, ""),
         )
         if row.frame.text:
             text += f": `{shorten(row.frame.text, _LINE)}`"
         if row.waits and row.waited_ns >= _LEAST_SHARE * row.idle_ns:
-            text += sentence("waiting_code", row=row, seconds=figure(row.waited_ns / 1e9, 3))
+            text += sentence("waiting_code", row=row, seconds=_seconds(row.waited_ns))
         return text
 
 
@@ -124,9 +124,9 @@ class Edge:
         for row in self.codes.rows:
             parts[row.part.title if row.part else title(row)] += float(row.ns.sum())
         largest = sorted(parts.items(), key=lambda part: -part[1])[:_IN_CLAIM]
-        named = [f"{what} {figure(ns / 1e9, 3)} s" for what, ns in largest if ns >= _LEAST_EDGE * self.ns]
+        named = [f"{what} {_seconds(ns)}" for what, ns in largest if ns >= _LEAST_EDGE * self.ns]
         of_which = f", of which {', '.join(named)}" if named else ""
-        return f"{self.title}: {figure(self.ns / 1e9, 3)} s{of_which}"
+        return f"{self.title}: {_seconds(self.ns)}{of_which}"
 
 
 def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | None:
@@ -134,20 +134,21 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     code = host_code(trace)
     if code is None:
         return None
-    first, last = int(trace.work.s.min()), int(trace.work.e.max())
     ends = {
-        "Before the first work of a device": Window(trace.whole.start, first),
-        "After the last work of a device": Window(last, trace.whole.end),
+        "Before the first work of a device": Window(trace.whole.start, trace.worked.start),
+        "After the last work of a device": Window(trace.worked.end, trace.whole.end),
     }
-    edges = [
-        Edge(what, window.end - window.start, hot_codes(code, code_idle(trace, code, Within([window]))))
-        for what, window in ends.items()
-        if window.end > window.start
-    ]
-    lanes = len(trace.lanes)
-    wall = sum(window.end - window.start for window in windows) * lanes
-    codes = hot_codes(code, code_idle(trace, code, Within(windows)))
-    return HostFindings(codes, wall, lanes, edges, code, Replay(trace, windows, code))
+    edges = [Edge(what, window.ns, _codes(trace, code, [window])) for what, window in ends.items() if window.ns > 0]
+    wall = sum(window.ns for window in windows) * len(trace.lanes)
+    return HostFindings(_codes(trace, code, windows), wall, len(trace.lanes), edges, code, Replay(trace, windows, code))
+
+
+def _seconds(ns: float) -> str:
+    return f"{figure(ns / 1e9, 3)} s"
+
+
+def _codes(trace: Trace, code: HostCode, windows: Sequence[Window]) -> HotCodes:
+    return hot_codes(code, code_idle(trace, code, Within(windows)))
 
 
 def say_once(advice: Sequence[tuple[str, str]]) -> list[str]:

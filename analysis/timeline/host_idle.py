@@ -17,20 +17,16 @@ the host had.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .busy import Within
+from .busy import Within, covered_before
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, DRAINING, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Ints, Trace, thread_rows
-
-Floats = NDArray[np.float64]
+from .trace import BLOCKING, NONE, Blocks, Floats, Ints, Trace, thread_rows
 
 CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
 """The causes of idle time that code of the host explains."""
@@ -57,14 +53,21 @@ class CodeIdle:
 
 def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
     """Return the idle time within the windows by the stack that it is charged to."""
-    sums: dict[int, Floats] = defaultdict(lambda: np.zeros(len(CODE_CAUSES)))
-    others: dict[Via, dict[int, Floats]] = {via: defaultdict(lambda: np.zeros(len(CODE_CAUSES))) for via in _OTHERS}
+    count = len(code.stacks)
+    sums, charged = np.zeros((len(CODE_CAUSES), count)), np.zeros(count, dtype=bool)
+    held = {via: np.zeros(count) for via in _OTHERS}
     for _, charges, via in charged_gaps(trace, code, within):
-        _add(sums, charges)
+        ns = np.array([np.bincount(charges.stack, row, count) for row in charges.ns])
+        charged[charges.stack] = True
+        sums += ns
         if via != "self":
-            _add(others[via], charges)
-    held = {via: {stack: float(ns.sum()) for stack, ns in own.items()} for via, own in others.items()}
-    return CodeIdle(dict(sums), held, _busy(trace, code, within), _waits(trace, code, within))
+            held[via] += ns.sum(axis=0)
+    return CodeIdle(
+        {int(stack): sums[:, stack] for stack in np.flatnonzero(charged)},
+        {via: dict(enumerate(ns.tolist())) for via, ns in held.items()},
+        _busy(trace, code, within),
+        _waits(trace, code, within),
+    )
 
 
 def charged_gaps(trace: Trace, code: HostCode, within: Within) -> Iterator[tuple[tuple[int, int], Charges, Via]]:
@@ -83,19 +86,9 @@ def charged_gaps(trace: Trace, code: HostCode, within: Within) -> Iterator[tuple
                 start, end = some.start[index], some.end[index]
                 yield who, Charges(np.zeros_like(start), start, end, own[:, mine], start), "self"
                 continue
-            charge = _Charge(recorded, trace.blocks.get(who), trace.requests.get(who))
-            before, charges = charge.divide(some, index, own[:, mine])
-            explained, others_before = waits.charge_first_process(who, before)
-            yield from ((who, one, "self") for one in (before[~explained], *others_before))
+            before, charges = _divide(trace, who, recorded, some, index, own[:, mine])
+            yield from ((who, one, "self") for one in waits.charge_first_process(who, before))
             yield from ((who, one, via) for one, via in waits.follow(who, charges))
-
-
-def _add(sums: dict[int, Floats], charges: Charges) -> None:
-    """Add charges to the sums by stack."""
-    stacks, where = np.unique(charges.stack, return_inverse=True)
-    rows = [np.bincount(where, row, len(stacks)) for row in charges.ns]
-    for stack, *values in zip(stacks, *rows, strict=True):
-        sums[int(stack)] += np.array(values)
 
 
 def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int, float]]:
@@ -115,92 +108,55 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
     times = np.zeros(len(code.stacks))
     for who, spans in code.threads.items():
         ns = within.ns(spans.s, spans.e).astype(np.float64)
-        blocks = trace.blocks.get(who)
-        if blocks is not None and len(spans.s):
-            a, b = (np.searchsorted(blocks.s, at, side="right") - 1 for at in (spans.s, spans.e))
-            for number in set(_HARMLESS) & set(blocks.classes):
-                waited = blocks.until(number, spans.e, b) - blocks.until(number, spans.s, a)
-                ns -= np.minimum(waited, ns)
+        for number in _HARMLESS:
+            ns -= np.minimum(_blocked_ns(trace.blocks.get(who), number, spans.s, spans.e), ns)
         times += np.bincount(spans.stack, ns, len(code.stacks))
     return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
 
 
-@dataclass(frozen=True)
-class _Charge:
-    """The code of a thread, its blocking calls, and the ends of the calls with which it requested device work."""
-
-    code: ThreadCode
-    blocks: Blocks | None
-    requests: Ints | None
-
-    def divide(self, some: Some, index: Ints, ns: Floats) -> tuple[Charges, Charges]:
-        """Divide the ns of each cause (rows, as in ``CODE_CAUSES``) in some gaps of the thread.
-
-        Returns what no code covers, for each gap with the time before the thread began, and what is charged to pieces
-        of code.
-        """
-        g0, g1 = some.start[index], some.end[index]
-        until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
-        since = self._since(g0)
-        earlier = np.clip((self.code.s[0] if len(self.code.s) else until) - since, 0, until - since)
-        running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
-        existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
-        piece = self._pieces(since, until)
-        inside, ahead = self._blocking_time(piece, g0)
-        length = np.maximum(piece.end - piece.start - ahead.sum(axis=0), 0).astype(np.float64)
-        running = np.maximum(length - inside.sum(axis=0), 0)
-        charged = np.zeros((len(CODE_CAUSES), len(piece.gap)))
-        lost = np.zeros_like(ns)
-        for row, cause in enumerate(CODE_CAUSES):
-            weight = running if cause in _RUNNING else inside[BLOCKING.index(cause)].astype(np.float64)
-            unweighted = np.bincount(piece.gap, weight, len(index)) == 0
-            weight = np.where(unweighted[piece.gap], length, weight)
-            totals = np.bincount(piece.gap, weight, len(index))
-            share = np.divide(weight, totals[piece.gap], out=np.zeros_like(weight), where=totals[piece.gap] > 0)
-            known = np.where(totals > 0, existing if cause in _RUNNING else 1.0, 0.0)
-            charged[row] = (ns[row] * known)[piece.gap] * share
-            lost[row] = ns[row] * (1.0 - known)
-        # A thread that has requested work before existed already, whatever is known of its code.
-        missing = np.where(since == g0, earlier, 0)
-        before = Charges(np.zeros(len(index), dtype=np.int64), since, since + missing, lost, g0)
-        return before, Charges(self.code.stack[piece.span], piece.start, piece.end, charged, g0[piece.gap])
-
-    def _since(self, g0: Ints) -> Ints:
-        """Return for each gap the end of the last call before it that requested work; its start if there is none."""
-        if self.requests is None:
-            return g0
-        last = np.searchsorted(self.requests, g0, side="right") - 1
-        return np.where(last >= 0, self.requests[np.maximum(last, 0)], g0)
-
-    def _pieces(self, since: Ints, until: Ints) -> _Pieces:
-        """Return the parts of the spans that overlap the intervals."""
-        code = self.code
-        gap, span = overlaps(since, until, code)
-        return _Pieces(gap, span, np.maximum(code.s[span], since[gap]), np.minimum(code.e[span], until[gap]))
-
-    def _blocking_time(self, piece: _Pieces, g0: Ints) -> tuple[Ints, Ints]:
-        """Return how much of each piece calls of each class (rows, as in ``BLOCKING``) block: within the gap, and
-        before it if that is harmless."""
-        inside, before = np.zeros((2, len(BLOCKING), len(piece.gap)), dtype=np.int64)
-        if self.blocks is None or not len(piece.gap):
-            return inside, before
-        middle = np.clip(g0[piece.gap], piece.start, piece.end)
-        a, m, b = (np.searchsorted(self.blocks.s, at, side="right") - 1 for at in (piece.start, middle, piece.end))
-        for code in self.blocks.classes:
-            at_start, at_middle, at_end = (
-                self.blocks.until(code, at, k) for at, k in ((piece.start, a), (middle, m), (piece.end, b))
-            )
-            inside[code] = at_end - at_middle
-            if code in _HARMLESS:
-                before[code] = at_middle - at_start
-        return inside, before
+def _blocked_ns(blocks: Blocks | None, number: int, start: Ints, end: Ints) -> Ints:
+    """Return how much of each interval calls of one class, an index into ``BLOCKING``, take."""
+    if blocks is None:
+        return np.zeros_like(start)
+    mine = blocks.cls == number
+    until_end, until_start = (covered_before(at, blocks.s[mine], blocks.e[mine]) for at in (end, start))
+    return until_end - until_start
 
 
-@dataclass(frozen=True)
-class _Pieces:
-    """Parts of spans: the gap and the span that each belongs to, and its start and end."""
+def _divide(
+    trace: Trace, who: tuple[int, int], code: ThreadCode, some: Some, index: Ints, ns: Floats
+) -> tuple[Charges, Charges]:
+    """Divide the ns of each cause (rows, as in ``CODE_CAUSES``) in some gaps of a thread.
 
-    gap: Ints
-    span: Ints
-    start: Ints
-    end: Ints
+    Returns what no code covers, for each gap with the time before the thread began, and what is charged to pieces
+    of code.
+    """
+    g0, g1 = some.start[index], some.end[index]
+    until = np.where(some.called[index] == NONE, g1, np.clip(some.called[index], g0, g1))
+    # The end of the last call before the gap that requested work; the start of the gap if there is none.
+    requests = np.append(NONE, trace.requests.get(who, g0[:0]))
+    last = requests[np.searchsorted(requests, g0, side="right") - 1]
+    since = np.where(last == NONE, g0, last)
+    earlier = np.clip((code.s[0] if len(code.s) else until) - since, 0, until - since)
+    running_ns = sum(ns[CODE_CAUSES.index(cause)] for cause in _RUNNING)
+    existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
+    gap, span, start, end = overlaps(since, until, code)
+    # Calls of any class block within the gap; before it, the device works while they wait for it.
+    middle, blocks = np.clip(g0[gap], start, end), trace.blocks.get(who)
+    inside = np.array([_blocked_ns(blocks, number, middle, end) for number in range(len(BLOCKING))])
+    ahead = sum(_blocked_ns(blocks, number, start, middle) for number in _HARMLESS)
+    length = np.maximum(end - start - ahead, 0).astype(np.float64)
+    running = np.maximum(length - inside.sum(axis=0), 0)
+    charged, lost = np.zeros((len(CODE_CAUSES), len(gap))), np.zeros_like(ns)
+    for row, cause in enumerate(CODE_CAUSES):
+        weight = running if cause in _RUNNING else inside[BLOCKING.index(cause)].astype(np.float64)
+        unweighted = np.bincount(gap, weight, len(index)) == 0
+        weight = np.where(unweighted[gap], length, weight)
+        totals = np.bincount(gap, weight, len(index))
+        known = np.where(totals > 0, existing if cause in _RUNNING else 1.0, 0.0)
+        charged[row] = (ns[row] * known)[gap] * (weight / np.where(totals > 0, totals, 1)[gap])
+        lost[row] = ns[row] * (1.0 - known)
+    # A thread that has requested work before existed already, whatever is known of its code.
+    missing = np.where(since == g0, earlier, 0)
+    before = Charges(np.zeros_like(g0), since, since + missing, lost, g0)
+    return before, Charges(code.stack[span], start, end, charged, g0[gap])

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tomli
+from pydantic import TypeAdapter
 
 from .host_code import Frame
 
@@ -32,13 +33,13 @@ class CodeKind:
 
     name: str
     advice: str
-    text: re.Pattern[str] | None
-    function: re.Pattern[str] | None
-    causes: Sequence[str]
+    text: re.Pattern[str] | None = None
+    function: re.Pattern[str] | None = None
+    causes: Sequence[str] = ()
     """The largest cause of idle time must be one of these; empty for any."""
-    waits: bool
+    waits: bool = False
     """Whether it must wait for the device."""
-    part: str | None
+    part: str | None = None
 
     def fits(self, row: HotCode) -> bool:
         """Whether a row is of this kind."""
@@ -75,33 +76,8 @@ class HostRules:
 @cache
 def host_rules() -> HostRules:
     """Return the rules; the file is part of the package, so an error in it is a bug."""
-    data: dict[str, Any] = tomli.loads(Path(__file__).with_name("host_rules.toml").read_text(encoding="utf-8"))
-
-    def pattern(text: str | None) -> re.Pattern[str] | None:
-        return None if text is None else re.compile(text)
-
-    return HostRules(
-        frozenset(data["frameworks"]),
-        re.compile(data["framework_files"]),
-        re.compile(data["framework_functions"]),
-        re.compile(data["wrapper_files"]),
-        re.compile(data["model_call"]),
-        [CodePart(p["name"], re.compile(p["file"]), p["title"]) for p in data["part"]],
-        [
-            CodeKind(
-                k["name"],
-                k["advice"],
-                pattern(k.get("text")),
-                pattern(k.get("function")),
-                causes=k.get("causes", ()),
-                waits=k.get("waits", False),
-                part=k.get("part"),
-            )
-            for k in data["kind"]
-        ],
-        data["waited_share"],
-        *(re.compile(data["waits"][name]) for name in ("function", "text", "processes")),
-    )
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return TypeAdapter(HostRules).validate_python(tomli.loads(text))
 
 
 def is_framework(frame: Frame) -> bool:

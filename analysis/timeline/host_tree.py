@@ -16,10 +16,10 @@ import numpy as np
 from ..workload import Workload
 from .busy import Within
 from .host_code import Frame, HostCode, Stack, ThreadCode, host_code, overlaps, recorded_stacks
-from .host_idle import CODE_CAUSES, Floats, charged_gaps
+from .host_idle import CODE_CAUSES, charged_gaps
 from .host_waits import Charges
 from .steps import steps
-from .trace import Ints, Trace
+from .trace import Floats, Ints, Trace
 from .trace_loading import device_trace
 
 ThreadNumber = tuple[int | None, int | None]
@@ -140,9 +140,8 @@ def tree_of(
 
     windows = ThreadCode(edges[:-1], edges[1:], np.arange(len(names)))
     for who, spans in code.threads.items():
-        span, part = overlaps(spans.s, spans.e, windows)
-        time = np.minimum(spans.e[span], windows.e[part]) - np.maximum(spans.s[span], windows.s[part])
-        add(who, spans.stack[span], part, time, 0)
+        span, part, start, end = overlaps(spans.s, spans.e, windows)
+        add(who, spans.stack[span], part, end - start, 0)
     for who, one in idle or ():
         part = np.clip(np.searchsorted(edges, one.gap, side="right") - 1, 0, len(names) - 1)
         add(who, one.stack, part, 0, one.ns[_BETWEEN].sum(axis=0))

@@ -17,13 +17,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .host_code import HostCode, Stack, ThreadCode, overlaps
 from .host_rules import host_rules
-from .trace import Flags, Ints
-
-Floats = NDArray[np.float64]
+from .trace import Flags, Floats, Ints
 
 Via = Literal["self", "wait", "gil"]
 """Why code is charged: the thread that ends the gap runs it, waits for it, or needs the GIL that it holds."""
@@ -49,11 +46,11 @@ class Charges:
         return Charges(self.stack[mine], self.start[mine], self.end[mine], self.ns[:, mine], self.gap[mine])
 
 
+@dataclass(frozen=True)
 class Waits:
     """What threads wait for, according to their stacks."""
 
-    def __init__(self, code: HostCode) -> None:
-        self.code = code
+    code: HostCode
 
     @cached_property
     def waiting(self) -> Flags:
@@ -64,90 +61,77 @@ class Waits:
     def for_process(self) -> Flags:
         """For each stack, whether it waits for another process."""
         pattern = host_rules().waits_processes
-        return np.array([any(f.file and pattern.search(f.file) for f in stack) for stack in self.code.stacks])
+        return np.array([any(pattern.search(f.file or "") for f in stack) for stack in self.code.stacks])
 
     @cached_property
     def active(self) -> dict[tuple[int, int], ThreadCode]:
         """The spans of each thread in which it does not wait."""
-        return {who: _only(spans, ~self.waiting[spans.stack]) for who, spans in self.code.threads.items()}
+        return {who: spans[~self.waiting[spans.stack]] for who, spans in self.code.threads.items()}
 
     @cached_property
     def python(self) -> dict[tuple[int, int], ThreadCode]:
         """The active spans of threads that run Python code for much of the time."""
         chosen = {}
         for who, spans in self.active.items():
-            if who in self.code.helpers:
-                continue
             every = self.code.threads[who]
+            if not len(spans.s) or who in self.code.helpers:
+                continue
             time = int((spans.e - spans.s).sum())
-            span = int(every.e[-1] - every.s[0]) if len(every.s) else 0
-            if len(spans.s) and time / len(spans.s) < _CHANGES_NS and time >= _LEAST_ACTIVE * span:
+            if time / len(spans.s) < _CHANGES_NS and time >= _LEAST_ACTIVE * int(every.e[-1] - every.s[0]):
                 chosen[who] = spans
         return chosen
 
-    def charge_first_process(self, who: tuple[int, int], charges: Charges) -> tuple[Flags, list[Charges]]:
-        """Return which charges of the time before a thread began are spread over the code of the process that began
-        first, such as the one that started it, and these charges."""
+    def charge_first_process(self, who: tuple[int, int], charges: Charges) -> list[Charges]:
+        """Return charges of the time before a thread began, spread over the code of the process that began first, such
+        as the one that started it; those without any such code first."""
         threads = [(int(spans.s[0]), other) for other, spans in self.code.threads.items() if len(spans.s)]
         _, first = min(threads, default=(0, who))
-        others = [self.code.threads[first]] if first[0] != who[0] else []
-        taken, spread, _ = self._spread(charges, others, keep=0)
-        return taken, spread
+        return _spread(charges, [self.code.threads[first]] if first[0] != who[0] else [])
 
     def follow(self, who: tuple[int, int], charges: Charges) -> Iterator[tuple[Charges, Via]]:
         """Yield the charges of a thread, those of waits charged to what others run, and those of others shared."""
         if ended := self.code.wakers.get(who):
-            taken, followed, _ = self._spread(charges, [ended], keep=0)
+            charges, *followed = _spread(charges, [ended])
             yield from ((one, "wait") for one in followed)
-            charges = charges[~taken]
-        waits = self.waiting[charges.stack]
-        processes = waits & self.for_process[charges.stack]
-        for mine, inside in ((processes, False), (waits & ~processes, True)):
-            others = [code for other, code in self.active.items() if other != who and (other[0] == who[0]) == inside]
-            taken, followed, _ = self._spread(charges[mine], others, keep=0)
-            yield from ((one, "wait") for one in followed)
-            yield charges[mine][~taken], "self"
-        running = charges[~waits]
         # A thread that works for the first one does not need its lock from it.
         free = {who, (who[0], who[0])} if who in self.code.helpers else {who}
-        rivals = [code for other, code in self.python.items() if other not in free and other[0] == who[0]]
-        taken, followed, kept = self._spread(running, rivals, keep=1)
-        yield from ((one, "gil") for one in followed)
-        yield kept, "self"
-        yield running[~taken], "self"
-
-    @staticmethod
-    def _spread(charges: Charges, others: Sequence[ThreadCode], keep: int) -> tuple[Flags, list[Charges], Charges]:
-        """Spread charges evenly over the code that others run at the time; ``keep`` counts for the own code.
-
-        Returns which pieces were spread, the charges of others, and the parts that stay.
-        """
-        length = np.maximum(charges.end - charges.start, 1).astype(np.float64)
-        pieces = []
-        total = np.zeros(len(charges.stack))
-        for code in others:
-            piece, span = overlaps(charges.start, charges.end, code)
-            start, end = np.maximum(code.s[span], charges.start[piece]), np.minimum(code.e[span], charges.end[piece])
-            weight = (end - start) / length[piece]
-            total += np.bincount(piece, weight, len(total))
-            pieces.append((piece, code.stack[span], start, end, weight))
-        taken = total > 0
-        share = np.divide(1.0, np.where(taken, total + keep, 1.0))
-        made = [
-            Charges(stack, start, end, charges.ns[:, piece] * (weight * share[piece]), charges.gap[piece])
-            for piece, stack, start, end, weight in pieces
+        waits = self.waiting[charges.stack]
+        processes = waits & self.for_process[charges.stack]
+        elsewhere = [code for other, code in self.active.items() if other[0] != who[0]]
+        beside = [code for other, code in self.active.items() if other[0] == who[0] and other != who]
+        rivals = [code for other, code in self.python.items() if other[0] == who[0] and other not in free]
+        rounds: list[tuple[Flags, list[ThreadCode], int, Via]] = [
+            (processes, elsewhere, 0, "wait"),
+            (waits & ~processes, beside, 0, "wait"),
+            (~waits, rivals, 1, "gil"),
         ]
-        own = charges[taken]
-        return taken, made, replace(own, ns=own.ns * (keep * share[taken]))
+        for mine, others, keep, via in rounds:
+            own, *followed = _spread(charges[mine], others, keep)
+            yield from ((one, via) for one in followed)
+            yield own, "self"
+
+
+def _spread(charges: Charges, others: Sequence[ThreadCode], keep: int = 0) -> list[Charges]:
+    """Return charges spread evenly over the code that others run at the time; ``keep`` counts for the own code.
+
+    The first item contains what stays.
+    """
+    length = np.maximum(charges.end - charges.start, 1).astype(np.float64)
+    parts = [(code.stack, *overlaps(charges.start, charges.end, code)) for code in others]
+    weights = [(end - start) / length[piece] for _, piece, _, start, end in parts]
+    total = np.zeros(len(length))
+    for (_, piece, *_), weight in zip(parts, weights, strict=True):
+        total += np.bincount(piece, weight, len(total))
+    share = np.divide(1.0, np.where(total > 0, total + keep, 1.0))
+    spread = [
+        Charges(stack[span], start, end, charges.ns[:, piece] * (weight * share[piece]), charges.gap[piece])
+        for (stack, piece, span, start, end), weight in zip(parts, weights, strict=True)
+    ]
+    own = replace(charges, ns=charges.ns * np.where(total > 0, keep * share, 1.0))
+    return [own[(total == 0) | bool(keep)], *spread]
 
 
 def is_waiting(stack: Stack) -> bool:
     """Whether the innermost frame waits for another thread or process, or sleeps."""
     frame, rules = stack[-1], host_rules()
-    return bool(
-        rules.waits_function.search(frame.function) or (frame.text is not None and rules.waits_text.search(frame.text))
-    )
-
-
-def _only(spans: ThreadCode, mine: Flags) -> ThreadCode:
-    return ThreadCode(spans.s[mine], spans.e[mine], spans.stack[mine])
+    return bool(rules.waits_function.search(frame.function) or rules.waits_text.search(frame.text or ""))

@@ -12,14 +12,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .host_code import Frame, HostCode, Stack
-from .host_idle import CODE_CAUSES, CodeIdle, Floats
+from .host_idle import CODE_CAUSES, CodeIdle
 from .host_rules import CodeKind, CodePart, host_rules, is_framework
 from .host_waits import Via
+from .trace import Floats
 
 LEAST_SHARE = 0.04
 """A row has at least this share of the time that is explained."""
@@ -104,6 +105,13 @@ class _Charged:
         return self.path[depth].function if depth < len(self.path) else self.below
 
 
+class _Group(NamedTuple):
+    """Stacks that become one row, and how much of their paths they have in common."""
+
+    charged: Sequence[_Charged]
+    depth: int
+
+
 def _idle_ns(charged: Iterable[_Charged]) -> float:
     return sum(float(one.ns.sum()) for one in charged)
 
@@ -129,7 +137,7 @@ def part_of(stack: Stack) -> tuple[CodePart | None, int]:
     """Return the part of host_rules.toml that a stack belongs to, and the number of frames outside of it."""
     for part in host_rules().parts:
         for depth, frame in enumerate(stack):
-            if frame.file and part.file.search(frame.file):
+            if part.file.search(frame.file or ""):
                 return part, depth
     return None, len(stack)
 
@@ -151,11 +159,12 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     for own in charged.values():
         _charge_emptying(own)
     least = max(LEAST_SHARE * total.sum(), 1.0)
-    rows = [
-        replace(row, part=part)
-        for part, own in charged.items()
-        for row in _unite(_rows(_with_whole_models(own), 0, least)[0])
-    ]
+    rows = []
+    for part, own in charged.items():
+        same: dict[tuple[str, str | None], list[_Group]] = defaultdict(list)
+        for group in sorted(_groups(_with_whole_models(own), 0, least)[0], key=lambda group: -_idle_ns(group.charged)):
+            same[group.charged[0].path[group.depth - 1].key].append(group)
+        rows += [_row(groups, part) for groups in same.values()]
     return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
 
 
@@ -164,13 +173,11 @@ def _charge_emptying(charged: list[_Charged]) -> None:
 
     An allocator with a cache, as that of PyTorch, asks the driver again for what was given back.
     """
-    emptying = [one for one in charged if _EMPTIES.search(one.below or "")]
-    weight = sum(float(one.ns[_ALLOCATION]) for one in emptying)
-    if not weight:
-        return
-    moved = sum(float(one.ns[_ALLOCATION]) for one in charged) - weight
-    for one in charged:
-        one.ns[_ALLOCATION] *= 1 + moved / weight if _EMPTIES.search(one.below or "") else 0.0
+    empties = np.array([_EMPTIES.search(one.below or "") is not None for one in charged])
+    ns = np.array([one.ns[_ALLOCATION] for one in charged])
+    if ns[empties].any():
+        for one, charge in zip(charged, ns * empties * (ns.sum() / ns[empties].sum()), strict=True):
+            one.ns[_ALLOCATION] = charge
 
 
 def _model_depth(stack: Stack, depth: int) -> int:
@@ -178,7 +185,7 @@ def _model_depth(stack: Stack, depth: int) -> int:
 
     What many small modules launch is one cause, and a graph or a compiler removes it for the whole model.
     """
-    calls = (at for at, frame in enumerate(stack) if frame.file and host_rules().model_call.search(frame.file))
+    calls = (at for at, frame in enumerate(stack) if host_rules().model_call.search(frame.file or ""))
     first = next(calls, 0)
     return min(len(path_of(stack[:first])[0]), depth) if first else depth
 
@@ -204,62 +211,39 @@ def _with_whole_models(charged: Sequence[_Charged]) -> list[_Charged]:
     return kept
 
 
-def _rows(charged: Sequence[_Charged], depth: int, least: float) -> tuple[list[HotCode], list[_Charged]]:
-    """Return the rows for stacks that are equal up to ``depth``, and the stacks that are in none of them."""
-    rows: list[HotCode] = []
-    groups: dict[tuple[str, str | None] | None, list[_Charged]] = defaultdict(list)
+def _groups(charged: Sequence[_Charged], depth: int, least: float) -> tuple[list[_Group], list[_Charged]]:
+    """Return the rows of stacks that are equal up to ``depth``, each as its stacks, and the stacks in none of them."""
+    rows: list[_Group] = []
+    callees: dict[tuple[str, str | None] | None, list[_Charged]] = defaultdict(list)
     for one in charged:
-        frame = one.path[depth] if depth < len(one.path) else None
-        groups[frame and frame.key].append(one)
-    rest = groups.pop(None, [])
-    for group in groups.values():
+        callees[one.path[depth].key if depth < len(one.path) else None].append(one)
+    rest = callees.pop(None, [])
+    for group in callees.values():
         if _idle_ns(group) >= least:
-            below, group = _rows(group, depth + 1, least)
+            below, group = _groups(group, depth + 1, least)
             rows += below
         rest += group
-    if depth and _idle_ns(rest) >= least:
-        return [*rows, _row(rest, depth)], []
-    return rows, rest
+    return ([*rows, _Group(rest, depth)], []) if depth and _idle_ns(rest) >= least else (rows, rest)
 
 
-def _unite(rows: Sequence[HotCode]) -> list[HotCode]:
-    """Return the rows, those of one function as one row: that with most of the time says who calls it."""
-    united: dict[tuple[str, str | None], HotCode] = {}
-    for row in sorted(rows, key=lambda row: -row.idle_ns):
-        first = united.get(row.frame.key)
-        united[row.frame.key] = (
-            row
-            if first is None
-            else replace(
-                first,
-                ns=first.ns + row.ns,
-                busy_ns=first.busy_ns + row.busy_ns,
-                stacks=first.stacks | row.stacks,
-                waits=first.waits + row.waits,
-                waited_ns=first.waited_ns + row.waited_ns,
-            )
-        )
-    return list(united.values())
-
-
-def _row(charged: Sequence[_Charged], depth: int) -> HotCode:
-    """Return the row of the function at the end of the common part of these stacks."""
-    lines = _most((one.path[depth - 1], one.ns.sum()) for one in charged)
+def _row(groups: Sequence[_Group], part: CodePart | None) -> HotCode:
+    """Return the row of one function: the group with most of the time says who calls it."""
+    (charged, depth), every = groups[0], [one for group in groups for one in group.charged]
+    frame = _most((one.path[depth - 1], one.ns.sum()) for one in charged)[0]
     callers = charged[0].path[: depth - 1]
-    frame = lines[0]
-    own = next((f for f in (frame, *reversed(callers)) if f.own), None)
     below = _most((function, one.ns.sum()) for one in charged if (function := one.function(depth)))
     return HotCode(
         frame,
-        own,
+        next((f for f in (frame, *reversed(callers)) if f.own), None),
         callers,
         below[:_BELOW],
-        sum((one.ns for one in charged[1:]), charged[0].ns),
-        sum(one.busy_ns for one in charged),
-        frozenset(one.number for one in charged),
-        waits=sum(one.waits[0] for one in charged),
-        waited_ns=sum(one.waits[1] for one in charged),
-        via=_via(charged),
+        np.sum([one.ns for one in every], axis=0),
+        sum(one.busy_ns for one in every),
+        frozenset(one.number for one in every),
+        part,
+        sum(one.waits[0] for one in every),
+        sum(one.waits[1] for one in every),
+        _via(charged),
     )
 
 

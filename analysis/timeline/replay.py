@@ -17,6 +17,7 @@ do distances that neither calls nor earlier work explain. The threads of a proce
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from operator import or_
@@ -26,11 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .busy import MEMORY
-from .host_code import HostCode, ThreadCode
+from .host_code import HostCode
 from .idle import scale_limits
-from .trace import BLOCKING, COPY, NONE, Ints, Trace, Window
-
-Floats = NDArray[np.float64]
+from .trace import BLOCKING, COPY, NONE, Floats, Ints, Trace, Window
 
 _WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies", "allocation")]
 _ALLOCATION = BLOCKING.index("allocation")
@@ -97,11 +96,9 @@ class Replay:
         self._trace = trace
         self._graphs = [_Graph(trace, window, code) for window in windows]
         self._known: dict[ProgramChange, float] = {}
-        self._code: dict[tuple[int, int], ThreadCode] = {}
-        """The code of the threads that request work or wait for it."""
-        for thread in {*trace.blocks, *trace.requests}:
-            if code and (spans := code.code_of(*thread)):
-                self._code[thread] = spans
+        threads = {*trace.blocks, *trace.requests}
+        self._code = [(pid, code.code_of(pid, thread)) for pid, thread in threads] if code else []
+        """The code of the threads that request work or wait for it, by process."""
 
     def wall_ns(self, change: ProgramChange = NO_CHANGE) -> float:
         """Return the time that the windows take after a change, in ns."""
@@ -112,16 +109,17 @@ class Replay:
 
     def _saved_spans(self, change: ProgramChange) -> dict[int, list[tuple[Ints, Ints]]]:
         """Return the starts and ends of what the host no longer does after a change, by process."""
-        spans: dict[int, list[tuple[Ints, Ints]]] = {}
-        for (pid, _), code in self._code.items() if change.stacks else ():
-            own = np.isin(code.stack, list(change.stacks))
-            spans.setdefault(pid, []).append((code.s[own], code.e[own]))
+        spans: dict[int, list[tuple[Ints, Ints]]] = defaultdict(list)
+        for pid, code in self._code if change.stacks else ():
+            if code:
+                own = np.isin(code.stack, list(change.stacks))
+                spans[pid].append((code.s[own], code.e[own]))
         classes = [BLOCKING.index(name) for name in change.host - {PAUSES}]
         for (pid, _), blocks in self._trace.blocks.items() if classes else ():
             own = np.isin(blocks.cls, classes)
-            spans.setdefault(pid, []).append((blocks.s[own], blocks.e[own]))
+            spans[pid].append((blocks.s[own], blocks.e[own]))
         for thread in self._trace.requests if PAUSES in change.host else ():
-            spans.setdefault(thread[0], []).append(_pauses(self._trace, thread))
+            spans[thread[0]].append(_pauses(self._trace, thread))
         return spans
 
 
@@ -266,7 +264,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
 def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) -> _Moments:
     """Return the calls that wait for a device within a window, and the host's calls after it, by process."""
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
-    pids = np.unique(work.pid) if window.end != trace.work.e.max() else work.pid[:0]
+    pids = np.unique(work.pid) if window.end != trace.worked.end else work.pid[:0]
     columns = [(pids, *np.full((2, len(pids)), window.end), *np.full((2, len(pids)), -1))]
     starts, finished = np.sort(work.at), np.sort(work.at + work.length)
     for who, blocks in trace.blocks.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import tomli
+from pydantic import TypeAdapter
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class CallClass:
 
     name: str
     pattern: str
-    category: str | None
+    category: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Cause:
     """A cause of idle time: its description, and the height to which the time is added (None for none)."""
 
     title: str
-    height: HeightName | None
+    height: HeightName | None = None
 
 
 GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
@@ -78,14 +79,15 @@ GainKind = Literal["remove", "overlap", "workers", "pin", "graph"]
 
 @dataclass(frozen=True)
 class AdviceLine:
-    """A piece of advice, and how its gain is computed.
+    """A piece of advice, and how its gain is computed; without a text it is for PyTorch programs only (``torch``).
 
     ``after`` is the height whose advice has to be followed first if the host waits for the device within a step.
     """
 
-    text: str
-    gain: GainKind | None
-    after: str | None
+    text: str = ""
+    torch: str = ""
+    gain: GainKind | None = None
+    after: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,18 +95,17 @@ class Height:
     """The texts for a height; ``claim`` contains placeholders for the share in % and for the window."""
 
     claim: str
-    advice: Sequence[Mapping[str, str]]
+    advice: Sequence[AdviceLine]
     falsify: str
 
     def advice_lines(self, vendor: str | None, torch: bool) -> list[AdviceLine]:
         """The advice for the program, with the names of the vendor's runtime."""
-        words = _words(vendor)
-        texts = [((torch and one.get("torch")) or one.get("text"), one) for one in self.advice]
-        return [
-            AdviceLine(text.format_map(words), cast("GainKind | None", one.get("gain")), one.get("after"))
-            for text, one in texts
-            if text
-        ]
+        known = rules().words
+        # For an unknown vendor, the names of all vendors.
+        chosen = [known[vendor]] if vendor and vendor in known else list(known.values())
+        words = {name: " or ".join(each[name] for each in chosen) for name in chosen[0]}
+        lines = [replace(line, text=(torch and line.torch) or line.text) for line in self.advice]
+        return [replace(line, text=line.text.format_map(words)) for line in lines if line.text]
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ class RankCounters:
 class PhaseRule:
     """A phase of a program (None if its counts of requests decide) and the pattern of its ranges."""
 
-    name: str | None
     pattern: re.Pattern[str]
+    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -137,13 +138,11 @@ class Rules:
 
     limits: TimelineLimits
     calls: Sequence[CallClass]
-    communication: str
-    """A RE2 pattern for the names of kernels that communicate between devices."""
+    collectives: Mapping[Literal["kernels"], Sequence[str]]
     launches: LaunchPatterns
-    step_ranges: Sequence[str]
-    """RE2 patterns for the names of ranges that are steps; those that match an earlier one contain the others."""
-    step_parts: str
-    """A RE2 pattern for the names of ranges that are parts of a step."""
+    steps: Mapping[Literal["names", "parts"], Sequence[str]]
+    """RE2 patterns for the names of ranges that are steps, those that match an earlier one contain the others, and for
+    ranges that are parts of a step."""
     phases: Sequence[PhaseRule]
     operations: Mapping[str, str]
     """Groups of operations -> RE2 patterns for the names of their kernels; the first match decides."""
@@ -152,36 +151,17 @@ class Rules:
     ranks: Mapping[str, OfRanks]
     rank_counters: Mapping[str, RankCounters]
     """Quantity compared between ranks -> the counters that measure it."""
+    words: Mapping[str, Mapping[str, str]]
+    """The names in the vendors' runtimes."""
 
-
-@cache
-def _data() -> dict[str, Any]:
-    return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-@cache
-def _words(vendor: str | None) -> dict[str, str]:
-    """The names in a vendor's runtime; for an unknown vendor, those of all vendors."""
-    known = _data()["words"]
-    chosen = [known[vendor]] if vendor in known else list(known.values())
-    return {name: " or ".join(words[name] for words in chosen) for name in chosen[0]}
+    @property
+    def communication(self) -> str:
+        """A RE2 pattern for the names of kernels that communicate between devices."""
+        return f"(?i)({'|'.join(self.collectives['kernels'])})"
 
 
 @cache
 def rules() -> Rules:
     """Return the rules; the file is part of the package, so an error in it is a bug."""
-    data = _data()
-    return Rules(
-        limits=TimelineLimits(**data["limits"]),
-        calls=[CallClass(c["class"], c["name"], c.get("category")) for c in data["call"]],
-        communication=f"(?i)({'|'.join(data['communication']['kernels'])})",
-        step_ranges=data["steps"]["names"],
-        step_parts="|".join(f"({pattern})" for pattern in data["steps"]["parts"]),
-        phases=[PhaseRule(p.get("name"), re.compile(p["pattern"])) for p in data["phase"]],
-        operations=data["operations"],
-        launches=LaunchPatterns(**data["launches"]),
-        causes={name: Cause(c["title"], c.get("height")) for name, c in data["cause"].items()},
-        heights={name: Height(**h) for name, h in data["height"].items()},
-        ranks={name: OfRanks(**said) for name, said in data["ranks"].items() if name != "counters"},
-        rank_counters={name: RankCounters(**one) for name, one in data["ranks"]["counters"].items()},
-    )
+    text = Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    return TypeAdapter(Rules).validate_python(tomli.loads(text))

@@ -7,6 +7,7 @@ durations and counts are compared, never times of different hosts, so their cloc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -15,7 +16,7 @@ from ..base.database import sql_literal, sql_name
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
-from .host_clocks import column_names
+from .host_clocks import column_names, common_collectives
 from .rules import rules
 from .trace import Trace, Window
 from .verdict import AdviceGain, ApplicationFinding, speedup
@@ -63,10 +64,13 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
         return None
     if "rank" not in column_names(workload, workload.relation("dispatches")):  # several processes with unknown ranks
         return None
-    launches = _launches(workload, kernel)
-    rows = workload.rows(
-        f"SELECT rank, sum(duration_ns) FROM {launches} WHERE rank IS NOT NULL GROUP BY rank ORDER BY 1"
+    which = (
+        f"NOT regexp_matches(kernel, {sql_literal(rules().communication)})"
+        if kernel is None
+        else f"kernel = {sql_literal(kernel)}"
     )
+    launches = f"(FROM {workload.relation('dispatches')} WHERE rank IS NOT NULL AND {which})"
+    rows = workload.rows(f"SELECT rank, sum(duration_ns) FROM {launches} GROUP BY rank ORDER BY 1")
     times = {int(r): float(ns) for r, ns in rows if ns}
     if len(times) < 2:
         return None
@@ -77,61 +81,47 @@ def slow_rank(workload: Workload, kernel: str | None = None, rank: int | None = 
     return _explain_slow_rank(workload, launches, times, slowest, kernel)
 
 
-def _launches(workload: Workload, kernel: str | None) -> str:
-    """SQL for the launches to compare."""
-    which = (
-        f"NOT regexp_matches(kernel, {sql_literal(rules().communication)})"
-        if kernel is None
-        else f"kernel = {sql_literal(kernel)}"
-    )
-    return f"(FROM {workload.relation('dispatches')} WHERE {which})"
-
-
 def _explain_slow_rank(
     workload: Workload, launches: str, times: dict[int, float], slowest: int, kernel: str | None
 ) -> SlowRank:
-    others = (sum(times.values()) - times[slowest]) / (len(times) - 1)
+    own, others = times[slowest], (sum(times.values()) - times[slowest]) / (len(times) - 1)
     ((more, slower, own_n, other_n, own_items, other_items),) = workload.rows(
         "WITH c AS (SELECT rank, kernel, launch, count(*) AS n, avg(duration_ns) AS mean, sum(grid::DOUBLE) AS items "
-        f"FROM {launches} WHERE rank IS NOT NULL AND duration_ns IS NOT NULL GROUP BY ALL), "
+        f"FROM {launches} WHERE duration_ns IS NOT NULL GROUP BY ALL), "
         f"s AS (FROM c WHERE rank = {slowest}), "
         f"o AS (SELECT kernel, launch, sum(n) / {len(times) - 1} AS n, sum(n * mean) / sum(n) AS mean, "
         f"sum(items) / {len(times) - 1} AS items FROM c WHERE rank != {slowest} GROUP BY ALL) "
-        "SELECT sum((coalesce(s.n, 0) - coalesce(o.n, 0)) * coalesce(o.mean, s.mean)), "
-        "sum(coalesce(s.n, 0) * (s.mean - o.mean)), sum(s.n), sum(o.n), sum(s.items), sum(o.items) "
-        "FROM s FULL JOIN o USING (kernel, launch)"
+        "SELECT coalesce(sum((coalesce(s.n, 0) - coalesce(o.n, 0)) * coalesce(o.mean, s.mean)), 0)::DOUBLE, "
+        "coalesce(sum(coalesce(s.n, 0) * (s.mean - o.mean)), 0)::DOUBLE, coalesce(sum(s.n), 0), coalesce(sum(o.n), 0), "
+        "sum(s.items), sum(o.items) FROM s FULL JOIN o USING (kernel, launch)"
     )
-    more, slower = float(more or 0), float(slower or 0)
-    evidence = [
-        sentence("rank_time", own=times[slowest], others=others),
-        sentence("rank_launches", own=own_n or 0, others=other_n or 0),
-    ]
+    evidence = [sentence("rank_time", own=own, others=others), sentence("rank_launches", own=own_n, others=other_n)]
     if own_items and other_items:
         evidence.append(sentence("rank_items", share=own_items / other_items))
     if slower > 0:
         evidence.append(sentence("rank_slower", ns=slower))
-    counted = _counter_ratios(workload, launches, slowest)
-    evidence += counted.words
-    own = times[slowest]
-    excess = max(own - others, 1.0)
-    if counted.work is not None and counted.work > 1 + rules().limits.uneven_pct / 100:
+    work, counted = _counter_ratios(workload, launches, slowest)
+    if work is not None and work > 1 + rules().limits.uneven_pct / 100:
         # The same launches did more work: the data are uneven, and the device is not slow.
         more, slower = more + slower, 0.0
     why: Why = "unknown"
+    excess = max(own - others, 1.0)
     if more >= _MOST * excess:
         why = "uneven_work"
     elif slower >= _MOST * excess:
-        why = "slower_launches" if counted.work is None else "slow_device"
-    texts = rules().ranks[why]
-    host = _hosts(workload).get(slowest)
-    claim = texts.claim.format_map({
-        "rank": f"rank {slowest}" + (f" on {host}" if host else ""),
-        "pct": f"{100 * (own / others - 1):.3g}",
-        "what": "its kernels" if kernel is None else "this kernel",
-    })  # fmt: skip
-    return SlowRank(
-        slowest, host, len(times), own, others, more, slower, why, _begun(claim), evidence, texts.advice, kernel
-    )
+        why = "slower_launches" if work is None else "slow_device"
+    texts, host = rules().ranks[why], _hosts(workload).get(slowest)
+    name = _rank_name(slowest, host)
+    what = "its kernels" if kernel is None else "this kernel"
+    claim = _begun(texts.claim.format(rank=name, pct=f"{100 * (own / others - 1):.3g}", what=what))
+    evidence += counted
+    return SlowRank(slowest, host, len(times), own, others, more, slower, why, claim, evidence, texts.advice, kernel)
+
+
+def _rank_name(rank: int | None, host: str | None) -> str:
+    """Return the name of a rank, for example "rank 3 on node01"."""
+    name = "the process without a rank" if rank is None else f"rank {rank}"
+    return name if host is None else f"{name} on {host}"
 
 
 def _begun(text: str) -> str:
@@ -145,41 +135,25 @@ _WAITED_PCT = 1.0
 """Ranks wait for each other from this share of the wall time on, in %."""
 
 
-@dataclass(frozen=True)
-class _Counted:
-    """The counters of one rank compared with the others at equal launch configurations.
+def _counter_ratios(workload: Workload, launches: str, slowest: int) -> tuple[float | None, list[str]]:
+    """Compare counters per launch at equal kernel and configuration, weighted by the launches of the rank.
 
-    ``work`` is the ratio of instructions, ``words`` a sentence for each counter.
+    Returns the instructions of the rank divided by those of the others, and a sentence for each counter.
     """
-
-    work: float | None
-    words: list[str]
-
-
-def _counter_ratios(workload: Workload, launches: str, slowest: int) -> _Counted:
-    """Compare counters per launch at equal kernel and configuration, weighted by the launches of the rank."""
-    if not workload.has("counters"):
-        return _Counted(None, [])
-    collected, words, work = set(workload.manifest.counters), [], None
+    collected, sentences, work = workload.manifest.counters if workload.has("counters") else [], list[str](), None
     for what, counters in rules().rank_counters.items():
-        name = next((n for n in counters.names if n in collected), None)
-        if name is None:
-            continue
-        column = sql_name(name)
-        rows = workload.rows(
-            f"WITH c AS (SELECT l.rank, l.kernel, l.launch, avg(w.{column}) AS mean, count(w.{column}) AS n "
-            f"FROM {launches} l JOIN (SELECT dispatch_id, {column} FROM {workload.relation('counters')}) w "
-            "USING (dispatch_id) WHERE l.rank IS NOT NULL GROUP BY ALL HAVING n > 0), "
-            f"s AS (FROM c WHERE rank = {slowest}), o AS (SELECT kernel, launch, avg(mean) AS mean FROM c "
-            f"WHERE rank != {slowest} GROUP BY ALL) "
-            "SELECT sum(s.n * s.mean), sum(s.n * o.mean) FROM s JOIN o USING (kernel, launch)"
-        )
-        own, other = rows[0]
-        if not own or not other:
-            continue
-        words.append(f"{name} per launch: {100 * own / other:.4g} % of the others' ({counters.words})")
-        work = own / other if what == "work" else work
-    return _Counted(work, words)
+        for name in [n for n in counters.names if n in collected][:1]:
+            ((own, other),) = workload.rows(
+                f"WITH c AS (SELECT rank, kernel, launch, avg(value) AS mean, count(value) AS n FROM {launches} "
+                f"JOIN (SELECT dispatch_id, {sql_name(name)} AS value FROM {workload.relation('counters')}) "
+                "USING (dispatch_id) GROUP BY ALL HAVING n > 0), s AS (FROM c WHERE rank = "
+                f"{slowest}), o AS (SELECT kernel, launch, avg(mean) AS mean FROM c WHERE rank != {slowest} GROUP BY "
+                "ALL) SELECT sum(s.n * s.mean), sum(s.n * o.mean) FROM s JOIN o USING (kernel, launch)"
+            )
+            if own and other:
+                sentences.append(sentence("rank_counter", name=name, share=own / other, words=counters.words))
+                work = own / other if what == "work" else work
+    return work, sentences
 
 
 @dataclass(frozen=True)
@@ -199,8 +173,7 @@ class RankRow:
     @property
     def name(self) -> str:
         """The display name, for example "rank 3 on node01"."""
-        own = "the process without a rank" if self.rank is None else f"rank {self.rank}"
-        return own if self.host is None else f"{own} on {self.host}"
+        return _rank_name(self.rank, self.host)
 
     @property
     def each_computes(self) -> float:
@@ -228,24 +201,19 @@ class Balance:
         return max(self.rows, key=lambda r: r.each_computes)
 
     @property
-    def longest(self) -> float:
-        """The computing time of the slowest rank, in ns per device."""
-        return self.slowest.each_computes
-
-    @property
     def load_balance_pct(self) -> float | None:
         """Mean computing time over the maximum, in % (POP load balance); None if nothing computes."""
-        return 100 * self.mean / self.longest if self.longest else None
+        return _pct(self.mean, self.slowest.each_computes)
 
     @property
     def communication_efficiency_pct(self) -> float | None:
         """Maximum computing time over the wall time, in % (POP); None for an empty window."""
-        return 100 * self.longest / self.wall if self.wall else None
+        return _pct(self.slowest.each_computes, self.wall)
 
     @property
     def parallel_efficiency_pct(self) -> float | None:
         """Mean computing time over the wall time, in % (POP); None for an empty window."""
-        return 100 * self.mean / self.wall if self.wall else None
+        return _pct(self.mean, self.wall)
 
     @property
     def excess_pct(self) -> float:
@@ -256,23 +224,22 @@ class Balance:
         return 100 * (row.each_computes / self.mean - 1) if self.mean else 0.0
 
     @property
-    def waited_pct(self) -> float | None:
-        """The mean share of the wall time in % that ranks wait in collectives for the last rank; None if unknown."""
-        known = [r.waited / r.devices for r in self.rows if r.waited is not None]
-        return 100 * sum(known) / len(known) / self.wall if known and self.wall else None
+    def waits(self) -> list[float]:
+        """The time that each rank waits in collectives for the last rank, in ns per device; empty if unknown."""
+        return [row.waited / row.devices for row in self.rows if row.waited is not None]
 
     @property
-    def even(self) -> bool:
-        """Whether no rank computes much longer than the mean."""
-        return self.excess_pct < rules().limits.uneven_pct
+    def waited_pct(self) -> float | None:
+        """The mean share of the wall time in % that ranks wait in collectives for the last rank; None if unknown."""
+        return 100 * sum(self.waits) / len(self.waits) / self.wall if self.waits and self.wall else None
 
     @property
     def last(self) -> RankRow | None:
         """The rank that arrives last: it waits clearly less in collectives than every other; None if none does."""
-        waits = sorted((r.waited / r.devices, n) for n, r in enumerate(self.rows) if r.waited is not None)
-        if (self.waited_pct or 0.0) < _WAITED_PCT or waits[1][0] < _CLEAR * waits[0][0]:
+        if (self.waited_pct or 0.0) < _WAITED_PCT:
             return None
-        return self.rows[waits[0][1]]
+        least, second, *_ = sorted(self.waits)
+        return None if second < _CLEAR * least else self.rows[self.waits.index(least)]
 
     @property
     def late(self) -> RankRow:
@@ -289,6 +256,10 @@ class Balance:
     def uneven_pct(self) -> float:
         """How much longer than the mean the late rank computes, in % of the wall time; 0 if not much longer."""
         return self.late_excess_pct * self.mean / self.wall if self.wall else 0.0
+
+
+def _pct(part: float, whole: float) -> float | None:
+    return 100 * part / whole if whole else None
 
 
 @dataclass(frozen=True)
@@ -319,7 +290,7 @@ def late_rank(workload: Workload, ranks: Balance | None) -> LateRank | None:
 def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
     """Return sentences on the rank that the others wait for and why, how uneven ranks are, and how long they wait."""
     sentences = [late.claim] if late else []
-    if not ranks.even and ranks.load_balance_pct is not None:
+    if ranks.excess_pct >= rules().limits.uneven_pct:
         who = sentence("late_computes", ranks=ranks) if ranks.late_excess_pct else ""
         sentences.append(sentence("ranks_uneven", ranks=ranks, who=who, count=len(ranks.rows)))
     if ranks.waited_pct is not None and ranks.waited_pct >= _WAITED_PCT:
@@ -334,11 +305,13 @@ def add_rank_advice(
     """Return the findings with the advice for the late rank, as a new finding if there is none on communication."""
     if ranks is None or not (late or ranks.uneven_pct):
         return findings
-    advice = late.advice if late else ()
-    unknown, saved = [AdviceGain() for _ in advice], ranks.uneven_pct
-    if any(f.height == "communication" for f in findings) or not saved:
+    advice, saved = late.advice if late else (), ranks.uneven_pct
+    if not saved or "communication" in [finding.height for finding in findings]:
+        first_gains = [AdviceGain()] * len(advice)
         return [
-            replace(f, advice=[*advice, *f.advice], gains=[*unknown, *f.gains]) if f.height == "communication" else f
+            replace(f, advice=[*advice, *f.advice], gains=[*first_gains, *f.gains])
+            if f.height == "communication"
+            else f
             for f in findings
         ]
     first, *others = rank_evidence(ranks, late)
@@ -348,29 +321,20 @@ def add_rank_advice(
 
 def balance(trace: Trace, lanes: Mapping[int, Busy], windows: Sequence[Window]) -> Balance | None:
     """Compare the ranks within ``windows``; None unless there are several."""
-    hosts = _hosts(trace.workload)
-    by_rank: dict[int | None, list[Busy]] = {}
+    by_rank: dict[int | None, list[Busy]] = defaultdict(list)
     for lane in trace.lanes:
-        by_rank.setdefault(lane.rank, []).append(lanes[lane.number])
+        by_rank[lane.rank].append(lanes[lane.number])
     if len(by_rank) < 2:
         return None
-    waited, collectives = _waits(trace, windows)
+    hosts, (waited, collectives) = _hosts(trace.workload), _waits(trace, windows)
     rows = []
-    for rank, of in sorted(by_rank.items(), key=lambda item: (item[0] is None, item[0] or 0)):
-        total = sum(of, Busy(0))
+    for rank in sorted(by_rank, key=lambda rank: (rank is None, rank)):
+        total = sum(by_rank[rank], Busy(0))
+        times = total.computing, total.communication, total.copies, total.idle
         rows.append(
-            RankRow(
-                rank,
-                hosts.get(rank),
-                len(of),
-                total.computing,
-                total.communication,
-                total.copies,
-                total.idle,
-                waited.get(rank, 0) if collectives else None,
-            )
+            RankRow(rank, hosts.get(rank), len(by_rank[rank]), *times, waited.get(rank, 0) if collectives else None)
         )
-    return Balance(rows, sum(w.end - w.start for w in windows), collectives)
+    return Balance(rows, sum(w.ns for w in windows), collectives)
 
 
 def _hosts(workload: Workload) -> dict[int | None, str | None]:
@@ -387,28 +351,15 @@ def _hosts(workload: Workload) -> dict[int | None, str | None]:
 def _waits(trace: Trace, windows: Sequence[Window]) -> tuple[dict[int | None, int], int]:
     """Return the ns that each rank waited in collectives, and the number of collectives with all ranks.
 
-    The n-th kernel of a name is the same collective on all devices. The rank that arrives last spends the shortest time
-    in it, which is the time of the transfer; the excess of the others is waiting. Names with different numbers of
-    launches are ignored, because only some ranks or parts of the run use them. Only durations are compared, so the
-    clocks of the hosts do not matter.
+    The rank that arrives last spends the shortest time in a collective, which is the time of the transfer; the excess
+    of the others is waiting. Only durations are compared, so the clocks of the hosts do not matter.
     """
     if not trace.communicates:
         return {}, 0
     spans = ", ".join(f"({start}, {end})" for start, end in windows)
-    talking = (
-        "SELECT rank, device_id, name, start_ns, end_ns - start_ns AS ns, "
-        "row_number() OVER (PARTITION BY rank, device_id, name ORDER BY start_ns) AS nth "
-        f"FROM {trace.events} WHERE kind = 'kernel' AND regexp_matches(name, {sql_literal(rules().communication)})"
-    )
-    lanes = len(trace.lanes)
-    trace.workload.cursor.execute(f"CREATE OR REPLACE TEMP TABLE tl_talking AS {talking}")
-    equal = (
-        "SELECT name FROM (SELECT name, rank, device_id, count(*) AS n FROM tl_talking GROUP BY ALL) GROUP BY name "
-        f"HAVING count(*) = {lanes} AND min(n) = max(n)"
-    )
     rows = trace.rows(
-        "WITH t AS (SELECT rank, name, nth, start_ns, ns - min(ns) OVER (PARTITION BY name, nth) AS waited "
-        f"FROM tl_talking WHERE name IN ({equal})) "
+        "WITH t AS (SELECT *, end_ns - start_ns - min(end_ns - start_ns) OVER (PARTITION BY name, nth) AS waited "
+        f"FROM {common_collectives(trace.events, 'rank, device_id', len(trace.lanes))}) "
         "SELECT rank, sum(waited)::BIGINT, count(DISTINCT (name, nth)) FROM t "
         f"ASOF JOIN (SELECT low::BIGINT AS low, high::BIGINT AS high FROM (VALUES {spans}) v(low, high)) w "
         "ON start_ns >= low WHERE start_ns < high GROUP BY rank"

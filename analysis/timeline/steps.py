@@ -144,7 +144,7 @@ def _best_steps(candidates: Iterable[Steps]) -> Steps | None:
 
 def _level() -> str:
     """SQL: the position of the pattern for steps that the name of a range matches, or NULL."""
-    cases = (f"WHEN regexp_matches(name, {sql_literal(p)}) THEN {n}" for n, p in enumerate(rules().step_ranges))
+    cases = (f"WHEN regexp_matches(name, {sql_literal(p)}) THEN {n}" for n, p in enumerate(rules().steps["names"]))
     return f"CASE {' '.join(cases)} END"
 
 
@@ -158,7 +158,7 @@ that are parts of a step by their names."""
 def _ranges(trace: Trace) -> str:
     """SQL for the ranges with the level of their names as steps, and whether a step contains such ranges."""
     plain = "regexp_replace(name, '[0-9]+', '#', 'g')"
-    part = f"regexp_matches(name, {sql_literal(rules().step_parts)})"
+    part = f"regexp_matches(name, {sql_literal('|'.join(f'({pattern})' for pattern in rules().steps['parts']))})"
     return f"(SELECT *, {plain} AS plain, {_level()} AS level, {part} AS part FROM {trace.ranges})"
 
 
@@ -194,26 +194,18 @@ def _by_range(trace: Trace, sources: str, *, named: bool = False) -> Iterator[St
         return
     least = _FEWEST_NAMED if named else _LEAST
     rows = trace.rows(
-        f"SELECT plain, pid, thread FROM {_ranges(trace)} WHERE {sources} GROUP BY plain, pid, thread "
-        f"HAVING count(*) BETWEEN {least} AND {_MOST} "
+        f"SELECT plain, pid, list(start_ns ORDER BY start_ns) FROM {_ranges(trace)} WHERE {sources} "
+        f"GROUP BY plain, pid, thread HAVING count(*) BETWEEN {least} AND {_MOST} "
         f"ORDER BY min(depth) NULLS LAST, sum(end_ns - start_ns) DESC, min(start_ns) LIMIT {_CANDIDATES}"
     )
-    for plain, pid, thread in rows:
-        own = f"{sources} AND {_same('pid', pid)} AND {_same('thread', thread)}"
-        began = trace.rows(
-            f"SELECT start_ns FROM {_ranges(trace)} WHERE {own} AND plain = {sql_literal(plain)} ORDER BY start_ns"
-        )
-        starts = _first_work(trace, [int(s) for (s,) in began], pid)
+    for plain, pid, began in rows:
+        starts = _first_work(trace, began, pid)
         if len(starts) < least or not (named or _even(starts)):
             continue
         setup = sources != _OPERATORS
         usable = _covered_share(trace, starts, setup) >= STEPS_COVER and not _leaves_idle_out(trace, starts, setup)
         name = str(plain).replace("##", "#")  # ProfilerStep#12
         yield _make_steps(trace, "range", name, starts, named=named, after_setup=named, usable=usable)
-
-
-def _same(column: str, value: int | None) -> str:
-    return f"{column} IS NULL" if value is None else f"{column} = {value}"
 
 
 def _covered_share(trace: Trace, starts: Sequence[int], setup: bool) -> float:
@@ -224,7 +216,7 @@ def _covered_share(trace: Trace, starts: Sequence[int], setup: bool) -> float:
     """
     work = trace.work
     last = len(starts) / (len(starts) - 1)
-    share = last * (starts[-1] - starts[0]) / max(int(work.e.max() - work.s.min()), 1)
+    share = last * (starts[-1] - starts[0]) / max(trace.worked.ns, 1)
     if not setup:
         return share
     lengths = work.e - work.s
@@ -238,7 +230,7 @@ def _follow_setup(trace: Trace, starts: Sequence[int]) -> bool:
     Layers of the only forward pass of a trace look the same, so the verdict on such steps is not certain.
     """
     work, step = trace.work, (starts[-1] - starts[0]) / (len(starts) - 1)
-    if int(work.e.max()) - starts[-1] > _LAST_STEPS * step or _leaves_idle_out(trace, starts, setup=True):
+    if trace.worked.end - starts[-1] > _LAST_STEPS * step or _leaves_idle_out(trace, starts, setup=True):
         return False
     lengths, inside = work.e - work.s, work.s >= starts[0]
     return bool(lengths[inside].sum(dtype="f8") >= _ALIKE * lengths.sum(dtype="f8"))
@@ -259,7 +251,7 @@ def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
     it is ``setup``. A small share of the span is never too much."""
     work, ahead = trace.work, trace.ahead("any", ANY)
     before = np.where(ahead == NONE, work.s, ahead)
-    first, end = (starts[0] if setup else int(work.s.min())), int(work.e.max())
+    first, end = (starts[0] if setup else trace.worked.start), trace.worked.end
     all_idle, inside = (
         float(np.maximum(0, np.minimum(work.s, last) - np.maximum(before, first)).sum(dtype="f8"))
         for last in (end, starts[-1])
@@ -277,15 +269,14 @@ def _first_work(trace: Trace, began: Sequence[int], pid: int | None) -> list[int
     Where no request is known, it is the first work that started after that time.
     """
     work = trace.work
-    mine = np.flatnonzero((work.a0 != NONE) & ((work.pid == pid) if pid is not None else True))
-    asked = work.a0
-    if not len(mine):
-        asked = work.s
-        own = work.pid == pid if pid is not None else np.ones(len(work.s), dtype=bool)
-        mine = np.flatnonzero(own if own.any() else ~own)
+    own = np.full(len(work.s), True) if pid is None else work.pid == pid
+    known = own & (work.a0 != NONE)
+    asked, chosen = (work.a0, known) if known.any() else (work.s, own if own.any() else ~own)
+    mine = np.flatnonzero(chosen)
     order = mine[np.argsort(asked[mine], kind="stable")]
     at = np.searchsorted(asked[order], np.array(began, dtype=np.int64))
-    return [int(s) for s in np.unique(work.s[order[at[at < len(order)]]])]
+    starts: list[int] = np.unique(work.s[order[at[at < len(order)]]]).tolist()
+    return starts
 
 
 def _by_kernels(trace: Trace) -> Iterator[Steps]:
@@ -302,7 +293,7 @@ def _by_kernels(trace: Trace) -> Iterator[Steps]:
     if again is None:
         return
     repeated = np.flatnonzero((kernel == again) & outer)[:_MOST]
-    starts = _group_starts([int(s) for s in trace.work.s[own][repeated]])
+    starts = _group_starts(trace.work.s[own][repeated].tolist())
     whole = _covered_share(trace, starts, False) >= _KERNELS_COVERED and not _leaves_idle_out(trace, starts, False)
     after_setup = _follow_setup(trace, starts) and _ends_alike(trace.work, own, starts)
     name = trace.kernel_names([again])[again]
@@ -321,9 +312,7 @@ def _again(kernels: NDArray[np.int32]) -> int | None:
     most = np.lexsort((period, -often, of))
     most = most[np.diff(of[most], prepend=-1) != 0]
     of, period, often = of[most], period[most], often[most]
-    known, first, times = (
-        column.astype(np.int64) for column in np.unique(kernels, return_index=True, return_counts=True)
-    )
+    known, first, times = np.unique(kernels, return_index=True, return_counts=True)
     mine = np.searchsorted(known, of)
     first, times = first[mine], times[mine]
     good = (times >= _LEAST) & (often >= _ALIKE * (times - 1)) & (times * period >= _ALIKE * len(kernels))
@@ -374,9 +363,7 @@ def _make_steps(
     usable: bool,
 ) -> Steps:
     durations = _distances(starts)
-    slow = rules().limits.warm_up * median(durations)
-    warm_up = 0
-    while warm_up < len(durations) // 2 and durations[warm_up] > slow:
-        warm_up += 1
-    covered = (starts[-1] - starts[warm_up]) / max(int(trace.work.e.max() - trace.work.s.min()), 1)
+    slow, half = rules().limits.warm_up * median(durations), len(durations) // 2
+    warm_up = next((n for n, duration in enumerate(durations[:half]) if duration <= slow), half)
+    covered = (starts[-1] - starts[warm_up]) / max(trace.worked.ns, 1)
     return Steps(by, name, list(starts), warm_up, named, covered, after_setup, usable)

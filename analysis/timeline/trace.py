@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..store.schema import stored_tables
 from ..workload import Workload
-from .host_clocks import column_names, on_one_clock
+from .host_clocks import on_one_clock, stored_events
 
 Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 COMPUTE, COMMUNICATION, COPY, FILL = range(4)
@@ -46,6 +46,11 @@ class Window(NamedTuple):
 
     start: int
     end: int
+
+    @property
+    def ns(self) -> int:
+        """Its length."""
+        return self.end - self.start
 
 
 @dataclass(frozen=True)
@@ -183,13 +188,14 @@ class Hold:
         s, reach = self.s[order], np.maximum.accumulate(self.e[order])
         first = np.flatnonzero(np.concatenate([[True], s[1:] > reach[:-1]]))
         starts, ends = s[first], np.append(reach[first[1:] - 1], reach[-1])
-        low, high = np.searchsorted(ends, g0, side="right"), np.searchsorted(starts, g1, side="left")
-        explained = np.zeros(len(g0), dtype=np.int64)
-        for step in range(int((high - low).max(initial=0))):
-            at = np.minimum(low + step, len(starts) - 1)
-            a = np.maximum(starts[at], g0)
-            explained += np.where(low + step < high, ns(a, np.maximum(a, np.minimum(ends[at], g1))), 0)
-        return explained
+        before = np.append(0, np.cumsum(ns(starts, ends)))
+
+        def held_until(at: Ints) -> Ints:
+            last = np.searchsorted(starts, at, side="right") - 1
+            begun = np.maximum(last, 0)
+            return np.where(last < 0, 0, before[begun] + ns(starts[begun], np.minimum(at, ends[begun])))
+
+        return held_until(g1) - held_until(g0)
 
 
 @dataclass(frozen=True)
@@ -214,7 +220,12 @@ class Trace:
     launches: Launches = field(default_factory=Launches)
     holds: Mapping[tuple[int, str], Hold] = field(default_factory=dict)
     """What held each lane: number of the lane and one of HOLDS -> its intervals."""
-    _islands: dict[str, Any] = field(default_factory=dict)
+    _islands: dict[str, Ints] = field(default_factory=dict)
+
+    @cached_property
+    def worked(self) -> Window:
+        """From the first to the last device work."""
+        return Window(int(self.work.s.min()), int(self.work.e.max()))
 
     @property
     def communicates(self) -> bool:
@@ -243,15 +254,18 @@ class Trace:
         """
         if len(self.lanes) < 2 or not self.communicates:
             return np.zeros(len(times), dtype=bool)
-        if "talks" not in self._islands:
-            mine = self.work.of((COMMUNICATION,))
-            s, e = self.work.s[mine], self.work.e[mine]
-            order = np.argsort(s, kind="stable")
-            self._islands["talks"] = s[order], np.maximum.accumulate(e[order])
-        starts, ends = self._islands["talks"]
+        starts, ends = self._communication
         before = np.searchsorted(starts, times) - 1
         running: Flags = (before >= 0) & (ends[np.maximum(before, 0)] >= times - recent_ns)
         return running
+
+    @cached_property
+    def _communication(self) -> tuple[Ints, Ints]:
+        """The starts of communication on all devices in order, and its latest end so far."""
+        mine = self.work.of((COMMUNICATION,))
+        s, e = self.work.s[mine], self.work.e[mine]
+        order = np.argsort(s, kind="stable")
+        return s[order], np.maximum.accumulate(e[order])
 
     def kernel_names(self, numbers: Sequence[int]) -> dict[int, str]:
         """Return the names of kernels by their number."""
@@ -290,8 +304,7 @@ class Trace:
             for _, own in self.per_lane():
                 np.maximum.accumulate(ends[own][:-1], out=ahead[own][1:])
             self._islands[name] = ahead
-        islands: Ints = self._islands[name]
-        return islands
+        return self._islands[name]
 
 
 def pieces(first: int, last: int) -> Iterator[slice]:
@@ -334,22 +347,7 @@ SOUND = (
 
 def events_of(workload: Workload) -> str:
     """SQL that reads all events on one clock; without a timeline, the launches with known times as kernel events."""
-    if has_timeline(workload):
-        return on_one_clock(workload, workload.relation("events"))
-    launches = workload.relation("dispatches")
-    stated = column_names(workload, launches)
-    made = {"kind": "'kernel'", "name": "kernel", "stream": "queue_id"}
-    listed = ", ".join(
-        f"{made[name]} AS {name}"
-        if name in made and (name == "kind" or made[name] in stated)
-        else name
-        if name in stated
-        else f"NULL::{column.type} AS {name}"
-        for name, column in stored_tables()["events"].columns.items()
-        if name not in ("workload", "event_id", "range_id")
-    )
-    made_of = f"(SELECT {listed} FROM {launches} WHERE start_ns IS NOT NULL AND end_ns IS NOT NULL)"
-    return on_one_clock(workload, made_of)
+    return on_one_clock(workload, stored_events(workload))
 
 
 def usable_events(workload: Workload) -> str:

@@ -7,11 +7,12 @@ pass over ten million events takes some tenths of a second, so there are only tw
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.database import speed_up, sql_literal
+from ..base.database import speed_up
 from ..base.problems import BadInput
 from ..workload import Workload
 from . import event_groups
@@ -22,7 +23,6 @@ from .trace import (
     EVENT_WAIT,
     EVICTED,
     GRAPH,
-    HOLDS,
     LAUNCH,
     NONE,
     PAGE_FAULTS,
@@ -44,6 +44,7 @@ from .trace import (
     thread_rows,
     usable_events,
 )
+from .wording import problem
 
 _MANY = 100_000
 _SOME, _FEW_CALLS, _MOST = 50_000, 200, 0.99
@@ -67,31 +68,13 @@ def prepare(workload: Workload) -> Trace:
     Raises BadInput if there is no device work or if its times are unknown.
     """
     if not (has_timeline(workload) or _has_times(workload)):
-        if workload.has("host_samples"):
-            raise BadInput(
-                f"Workload {workload.name!r} has no timeline",
-                "its profile has nothing but stacks of the host",
-                "See its lines with find_hotspots(by='host_line'), or import it with a trace of the same run, both in "
-                "one folder",
-            )
-        raise BadInput(
-            f"Workload {workload.name!r} has no timeline",
-            "its profile contains neither events of the host and the device nor launches with different start times",
-            "Record one (profile_command(metrics=['timeline']), plan_profile shows how) or import one (PyTorch, nsys)",
-        )
+        raise problem("only_stacks" if workload.has("host_samples") else "no_timeline", name=workload.name)
     if (workload.manifest.events or workload.manifest.dispatches) > _MANY:
         speed_up(workload.cursor)
     seen = event_groups.look(workload)
     if not seen.lanes:
-        unknown = next((w.text for w in workload.manifest.warnings if w.code == "unknown_category"), None)
-        raise BadInput(
-            f"The timeline of {workload.name!r} contains no device work",
-            unknown or "nothing was launched, or the profiler did not record it",
-            "Rename the categories of device work in the trace to kernel, gpu_memcpy or gpu_memset and import it, or "
-            "record it with another profiler (plan_profile)"
-            if unknown
-            else "Record kernels and copies too (rocprofv3 --sys-trace, ProfilerActivity.CUDA)",
-        )
+        unknown = [warning.text for warning in workload.manifest.warnings if warning.code == "unknown_category"]
+        raise problem("unknown_work" if unknown else "no_work", name=workload.name, why=unknown[:1])
     events = event_groups.read(workload, seen)
     work, launches = _work(events, seen)
     blocks, profiler = _blocks(events, seen)
@@ -100,35 +83,28 @@ def prepare(workload: Workload) -> Trace:
     return Trace(workload, seen.lanes, work, blocks, profiler, whole, *of_calls, holds=_holds(workload, seen))
 
 
-_DRIVER_HOLDS = {PAGE_FAULTS: ("kfd_page_fault", "kfd_page_migrate"), EVICTED: ("kfd_queue",)}
-"""Categories of events of the kernel driver that have a length."""
+_HOLDING = {
+    EVICTED: "kind = 'driver' AND category = 'kfd_queue'",
+    PAGE_FAULTS: "kind = 'driver' AND category IN ('kfd_page_fault', 'kfd_page_migrate')",
+    EVENT_WAIT: "kind = 'barrier' AND category = 'wait'",
+}
+"""SQL: which events are intervals in which something held a device."""
 
 
 def _holds(workload: Workload, seen: Seen) -> dict[tuple[int, str], Hold]:
     """Return what held each device; an event without a device held all devices of its rank."""
-    kinds = {kind for (kind,) in workload.rows("SELECT DISTINCT kind FROM tl_groups WHERE n > 0")}
-    if not kinds & {"barrier", "driver"}:
+    if not workload.rows("SELECT 1 FROM tl_groups WHERE n > 0 AND kind IN ('barrier', 'driver') LIMIT 1"):
         return {}
-    cases = " ".join(
-        f"WHEN category IN ({', '.join(map(sql_literal, categories))}) THEN {sql_literal(hold)}"
-        for hold, categories in _DRIVER_HOLDS.items()
-    )
-    what = f"CASE WHEN kind = 'barrier' THEN CASE category WHEN 'wait' THEN '{EVENT_WAIT}' END {cases} END"
     holds = {}
-    for lane in seen.lanes:
+    for lane, (hold, condition) in product(seen.lanes, _HOLDING.items()):
         rank = "true" if lane.rank is None else f"rank = {lane.rank}"
         device = "device_id IS NULL" if lane.device is None else f"(device_id IS NULL OR device_id = {lane.device})"
-        rows = (
-            f"SELECT start_ns, end_ns, {what} AS what FROM {usable_events(workload)} "
-            f"WHERE kind IN ('barrier', 'driver') AND end_ns > start_ns AND {rank} AND {device}"
-        )
-        for hold in HOLDS:
-            columns = workload.cursor.execute(
-                f"SELECT start_ns, end_ns FROM ({rows}) WHERE what = '{hold}' ORDER BY end_ns, start_ns"
-            ).fetchnumpy()
-            if len(columns["end_ns"]):
-                start, end = (np.asarray(columns[name], dtype=np.int64) for name in ("start_ns", "end_ns"))
-                holds[lane.number, hold] = Hold(start, end, hold != EVENT_WAIT)
+        columns = workload.cursor.execute(
+            f"SELECT start_ns::BIGINT AS s, end_ns::BIGINT AS e FROM {usable_events(workload)} "
+            f"WHERE {condition} AND end_ns > start_ns AND {rank} AND {device} ORDER BY end_ns, start_ns"
+        ).fetchnumpy()
+        if len(columns["s"]):
+            holds[lane.number, hold] = Hold(np.asarray(columns["s"]), np.asarray(columns["e"]), hold != EVENT_WAIT)
     return holds
 
 
@@ -149,8 +125,7 @@ def _work(events: Events, seen: Seen) -> tuple[Work, Launches]:
     """Return all device work by lane with the calls that requested it, and the launches compared with it."""
     device = seen.groups.device >= 0
     at = np.flatnonzero(device[events.g])
-    if not _in_order(starts := events.s[at]):
-        at = at[np.argsort(starts, kind="stable")]
+    at = at[np.argsort(events.s[at], kind="stable")]
     if len(seen.lanes) > 1:
         numbers = np.array([each.number for each in seen.lanes], dtype=np.int64)
         lanes = np.searchsorted(numbers, seen.groups.lane).astype(np.int16)
@@ -175,10 +150,6 @@ def _is_repeated(numbers: NDArray[np.int32]) -> Flags:
     return repeated
 
 
-def _in_order(times: Ints) -> bool:
-    return len(times) < 2 or bool((times[1:] >= times[:-1]).all())
-
-
 def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints, Ints, Ints, Launches]:
     """Return start, end and thread of the call that requested each piece of work (the events ``at`` of ``pid``).
 
@@ -192,10 +163,8 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
         return nothing, nothing, nothing, Launches()
     g = events.g[calls]
     known = _CallIndex(of_groups(seen.groups.pid, host, g), events.correlation[calls], events.s[calls])
-    thread = of_groups(seen.groups.thread, host, g)
-    one = is_same(thread)
-    made = [np.empty(len(at), dtype=np.int64) for _ in range(2 if one else 3)]
-    everywhere = True
+    columns = events.s[calls], events.e[calls], of_groups(seen.groups.thread, host, g)
+    made = np.empty((3, len(at)), dtype=np.int64)
     executed = np.zeros(len(calls) + 1, dtype=bool)  # the last element is for work without a known call
     graphs = np.append(seen.groups.launch[g] == GRAPH, False)  # likewise
     replay = np.empty(len(at), dtype=np.int32) if graphs.any() else None
@@ -203,17 +172,11 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
         sought = events.correlation[at[piece]]
         call = known.find(pid[piece], sought)
         miss = (call < 0) | (sought == NONE)
-        for column, of in zip(made, (events.s, events.e), strict=False):
-            column[piece] = of[calls[call]]
-            column[piece][miss] = NONE
+        for column, of in zip(made, columns, strict=True):
+            column[piece] = np.where(miss, NONE, of[call])
         executed[call] = True
         if replay is not None:
             replay[piece] = np.where(graphs[call], call, -1)
-        if not one:
-            made[2][piece] = np.where(miss, NONE, thread[call])
-        everywhere = everywhere and not miss.any()
-    if one:
-        made.append(same(int(thread[0]), len(at)) if everywhere else np.where(made[0] != NONE, thread[0], NONE))
     launches = _compare_launches(events, seen, calls, known, executed[:-1])
     return made[0], made[1], made[2], replace(launches, replay=replay)
 
@@ -291,54 +254,55 @@ class _CallIndex:
     def __init__(self, pid: Ints, ids: Ints, s: Ints) -> None:
         self.processes = pid[:1] if is_same(pid) else np.unique(pid)
         self.low, self.high = int(ids.min()), int(ids.max())
-        self.ids = None
-        if (self.high - self.low + 1) * len(self.processes) >= 2**62:
+        self.ids = self.known = None
+        if self._rows > 8 * len(ids) + 1_000_000:
+            # The ids have large gaps, so they are numbered, and the table has a row for each known key only.
             self.ids = np.unique(ids)
             self.low, self.high = 0, len(self.ids) - 1
-        keys = self._keys(pid, ids)
-        order = np.arange(len(s)) if _in_order(s) else np.argsort(s, kind="stable")
-        most = (self.high - self.low + 1) * len(self.processes)
-        self.places: NDArray[np.int32] | None = None
-        if most <= 8 * len(keys) + 1_000_000 and len(keys) < 2**31:
-            # The ids have no large gaps, so a table of positions is used. It is written backwards, so that the first
-            # call of an id remains. Its last row is for unknown ids.
-            places = np.full(most + 1, -1, dtype=np.int32)
-            places[keys[order[::-1]]] = order[::-1]
-            self.places = places
-        else:
-            self.order = order[np.argsort(keys[order], kind="stable")]
-            self.known = keys[self.order]
+        keys, rows = self._keys(pid, ids), self._rows
+        if self.ids is not None:
+            self.known = np.unique(keys)
+            keys, rows = np.searchsorted(self.known, keys), len(self.known)
+        # In reverse, so that the first call of an id is written last.
+        order = np.argsort(s, kind="stable")[::-1]
+        # The last row is for unknown ids.
+        self.places = np.full(rows + 1, -1, dtype=np.int32)
+        self.places[keys[order]] = order
+
+    @property
+    def _rows(self) -> int:
+        """The number of pairs of a process and an id within the range of ids."""
+        return (self.high - self.low + 1) * len(self.processes)
 
     def _keys(self, pid: Ints, ids: Ints) -> Ints:
         """Return one number for each pair of process and correlation id; -1 if it is outside the known ones."""
-        if self.ids is not None:
-            index = np.minimum(np.searchsorted(self.ids, ids), self.high)
-            number = np.where(self.ids[index] == ids, index, -1)
-        else:
+        if self.ids is None:
             number = np.where((ids < self.low) | (ids > self.high), -1, ids - self.low)
+        else:
+            number = _index(self.ids, ids)
         if len(self.processes) == 1 and is_same(pid) and pid[0] == self.processes[0]:
             return number
-        process = np.minimum(np.searchsorted(self.processes, pid), len(self.processes) - 1)
-        unknown = (self.processes[process] != pid) | (number < 0)
-        return np.where(unknown, -1, process * (self.high - self.low + 1) + number)
+        process = _index(self.processes, pid)
+        return np.where((process < 0) | (number < 0), -1, process * (self.high - self.low + 1) + number)
 
     def find(self, pid: Ints, ids: Ints) -> Ints:
         """Return the index of the call for each pair; -1 if there is none."""
         keys = self._keys(pid, ids)
-        if self.places is not None:
-            return self.places[keys].astype(np.int64)
-        at = np.minimum(np.searchsorted(self.known, keys), len(self.known) - 1)
-        return np.where(self.known[at] == keys, self.order[at], -1)
+        return self.places[keys if self.known is None else _index(self.known, keys)].astype(np.int64)
+
+
+def _index(known: Ints, values: Ints) -> Ints:
+    """Return the index of each value in an array without repetitions that is in order; -1 if it is not there."""
+    at = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    return np.where(known[at] == values, at, -1)
 
 
 def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], list[Window]]:
     """Return the blocking calls of every thread, and the intervals of the profiler's own work."""
     call = seen.groups.call
     mine = np.flatnonzero((call == code(PROFILER))[events.g])
-    profiler = sorted(
-        (Window(int(a), int(b)) for a, b in zip(events.s[mine], events.e[mine], strict=True)),
-        key=lambda w: w.start - w.end,
-    )
+    mine = mine[np.argsort(events.s[mine] - events.e[mine], kind="stable")][:_MANY]
+    profiler = [Window(*map(int, times)) for times in zip(events.s[mine], events.e[mine], strict=True)]
     blocking = (call >= 0) & (call != code(PROFILER))
     at = np.flatnonzero(blocking[events.g])
     at = at[np.lexsort((-events.e[at], events.s[at]))]
@@ -348,7 +312,7 @@ def _blocks(events: Events, seen: Seen) -> tuple[dict[tuple[int, int], Blocks], 
         s, e = events.s[at[own]], events.e[at[own]]
         outer = np.append(True, s[1:] >= np.maximum.accumulate(e)[:-1])
         blocks[who] = Blocks(s[outer], e[outer], call[g[own]][outer])
-    return blocks, profiler[:_MANY]
+    return blocks, profiler
 
 
 def _whole(workload: Workload, span: Window) -> Window:

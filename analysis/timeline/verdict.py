@@ -6,15 +6,16 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import ceil
 
-from ..base.text import MOST_OF_TIME, count_text, gain_text
+from ..base.text import MOST_OF_TIME, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from .activity_tables import CopyRow
 from .busy import Busy
 from .idle import Idle
-from .rules import AdviceLine, GainKind, rules
+from .rules import GainKind, rules
 from .rules import HeightName as HeightName
 from .trace import Trace, has_timeline
+from .wording import sentence
 
 HEIGHTS: tuple[HeightName, ...] = (
     "gpu", "launch", "host", "copies", "synchronisation", "allocation", "communication", "latency", "waiting"
@@ -65,10 +66,11 @@ def shares(busy: Mapping[int, Busy], idle: Sequence[Idle]) -> dict[HeightName, f
     """
     total = sum(busy.values(), Busy(0))
     wall = max(total.wall, 1)
-    shares_by_height: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0)
-    shares_by_height["gpu"] += 100 * total.computing / wall
-    shares_by_height["copies"] += 100 * total.exposed_copies / wall
-    shares_by_height["communication"] += _most_communication(busy)
+    shares_by_height: dict[HeightName, float] = dict.fromkeys(HEIGHTS, 0.0) | {
+        "gpu": 100 * total.computing / wall,
+        "copies": 100 * total.exposed_copies / wall,
+        "communication": _most_communication(busy),
+    }
     for each in idle:
         if height := rules().causes[each.cause].height:
             shares_by_height[height] += 100 * each.ns / wall
@@ -182,11 +184,14 @@ def _spare(name: HeightName, share: Mapping[HeightName, float], noise: float) ->
 def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWindow) -> ApplicationFinding:
     """Return the finding on a height."""
     texts = rules().heights[name]
-    advice = [
-        line
-        for one in texts.advice_lines(trace.workload.manifest.vendor, trace.of_torch)
-        for line in _in_order(one, trace, window)
-    ]
+    advice = []
+    for line in texts.advice_lines(trace.workload.manifest.vendor, trace.of_torch):
+        if line.after and window.waits:
+            # First what enables it, because the host waits within a step.
+            first = rules().heights[line.after].advice_lines(trace.workload.manifest.vendor, trace.of_torch)[0]
+            advice.append(replace(first, gain=None))
+            line = replace(line, text=sentence("not_before", text=line.text, waits=window.waits))
+        advice.append(line)
     return ApplicationFinding(
         name,
         savings.share,
@@ -198,16 +203,6 @@ def _finding(trace: Trace, name: HeightName, savings: Savings, window: JudgedWin
         texts.falsify,
         [savings.gain(line.gain) for line in advice],
     )
-
-
-def _in_order(line: AdviceLine, trace: Trace, window: JudgedWindow) -> list[AdviceLine]:
-    """Return a piece of advice, preceded by the one that enables it if the host waits within a step."""
-    if line.after is None or not window.waits:
-        return [line]
-    first = rules().heights[line.after].advice_lines(trace.workload.manifest.vendor, trace.of_torch)[0]
-    waits = count_text(window.waits, "wait")
-    text = f"{line.text}; not before that, because the host makes {waits} for the device within steps"
-    return [replace(first, gain=None), replace(line, text=text)]
 
 
 _MOST_WORKERS = 64
@@ -294,7 +289,7 @@ def expected_from_pinning(copies: Sequence[CopyRow], link: PcieLink | None, wall
     slow = [
         row
         for row in copies
-        if row.pinned is False and row.gbs and row.bytes and row.bytes >= limits.large_copy_bytes * row.copies
+        if row.pinned is False and row.gbs and (row.bytes or 0) >= limits.large_copy_bytes * row.copies
     ]
     if link is None or not slow:
         return {}

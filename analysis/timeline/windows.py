@@ -10,12 +10,13 @@ import numpy as np
 
 from ..base.database import sql_literal
 from ..base.kernel_names import matching
-from ..base.problems import BadArgument, NotFound, near
+from ..base.problems import near
 from ..catalogue.thresholds import threshold
 from .busy import Busy, Within, busy, merge_windows
 from .requested_work import RequestedWork, requested_work
 from .steps import STEPS_COVER, Steps
 from .trace import NONE, Trace, Window
+from .wording import problem
 
 _MOST_RANGES = 20_000
 _OTHER_STORY = threshold("timeline.other_story_points")
@@ -60,31 +61,30 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
     If none of them requested work, their times on the host are returned.
     """
     if not trace.ranges:
-        raise NotFound(f"There is no range {name!r}", "the timeline contains no ranges", "Omit the argument range")
-    known = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
-    names = {name} if name in known else set(matching(name, known))
+        raise problem("no_ranges", name=name)
+    every = [str(n) for (n,) in trace.rows(f"SELECT DISTINCT name FROM {trace.ranges} ORDER BY name LIMIT 100000")]
+    names = {name} if name in every else set(matching(name, every))
     if not names:
-        raise NotFound(f"There is no range {name!r}", near(name, known), "Name a range, or a pattern that matches one")
+        raise problem("unknown_range", name=name, near=near(name, every))
     listed = ", ".join(map(sql_literal, sorted(names)))
     rows = trace.rows(
         f"SELECT coalesce(pid, {NONE}), start_ns, end_ns FROM {trace.ranges} WHERE name IN ({listed}) "
         f"AND end_ns > start_ns ORDER BY start_ns LIMIT {_MOST_RANGES + 1}"
     )
     if not rows:
-        raise BadArgument(f"The ranges {name!r} have a duration of zero", fix="Name another range")
+        raise problem("empty_ranges", name=name)
     if len(rows) > _MOST_RANGES:
-        raise BadArgument(f"{name!r} matches more than {_MOST_RANGES} ranges", fix="Name a range that encloses them")
+        raise problem("many_ranges", name=name, most=_MOST_RANGES)
     pid, start, end = np.array(rows, dtype=np.int64).T
     requested = requested_work(trace, pid, start, end)
-    if not requested.has_work.any():
-        return ChosenWindows(merge_windows(zip(start.tolist(), end.tolist(), strict=True)), "range")
-    begun, finished = (at.tolist() for at in requested.spans())
-    return ChosenWindows(merge_windows(zip(begun, finished, strict=True)), "range", requested=requested)
+    known = bool(requested.has_work.any())
+    spans = np.stack(requested.spans() if known else (start, end), axis=1)
+    return ChosenWindows(merge_windows(spans.tolist()), "range", requested=requested if known else None)
 
 
 def work_span(trace: Trace) -> Window:
     """Return the time between the first and the last device work."""
-    return Window(int(trace.work.s.min()), int(trace.work.e.max()))
+    return trace.worked
 
 
 def _parts(trace: Trace, window: Window) -> list[float]:
@@ -94,7 +94,7 @@ def _parts(trace: Trace, window: Window) -> list[float]:
     total = sum(busy(trace, within).values(), Busy(0))
     idle_ns, whole = total.idle, trace.whole
     for lane in trace.lanes:
-        first, last = int(trace.work.s[lane.first]), int(trace.work.e[lane.first : lane.last].max())
+        first, last = trace.work.s[lane.first], trace.work.e[lane.first : lane.last].max()
         edges = np.array([whole.start, last]), np.array([first, whole.end])
         idle_ns -= int(within.ns(*edges).sum())
     parts = (total.computing, total.exposed_communication, total.exposed_copies, idle_ns)
@@ -108,7 +108,7 @@ def _differ(trace: Trace, division: Steps, steady: Window) -> bool:
     """
     span = work_span(trace)
     around = Window(steady.start, span.end) if division.after_setup else span
-    if not division.certain and steady.end - steady.start < STEPS_COVER * (around.end - around.start):
+    if not division.certain and steady.ns < STEPS_COVER * around.ns:
         return True
     pairs = zip(_parts(trace, steady), _parts(trace, around), strict=True)
     return any(abs(one - other) > _OTHER_STORY for one, other in pairs)

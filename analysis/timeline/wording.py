@@ -1,4 +1,4 @@
-"""The sentences about a timeline, whose wording is data (sentences.toml)."""
+"""The sentences and problems of timelines, whose wording is data (sentences.toml)."""
 
 from __future__ import annotations
 
@@ -6,4 +6,5 @@ from pathlib import Path
 
 from ..base.wording import Wordings
 
-sentence = Wordings(Path(__file__).with_name("sentences.toml")).sentence
+_WORDINGS = Wordings(Path(__file__).with_name("sentences.toml"))
+sentence, problem = _WORDINGS.sentence, _WORDINGS.problem
