@@ -16,8 +16,9 @@ from ..analysis.base.problems import BadArgument, Problem, StoreProblem, near
 from ..analysis.store.store import Store, is_store
 from .commands import NAMES, command
 from .commands.first_steps import first_steps
-from .commands.options import declare
+from .commands.options import command_facts, declare
 from .commands.verbs import BY_NAME, BY_TOOL
+from .commands.verbs.command_names import problem_with_commands
 from .terminal import log
 from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misunderstood, refuse, tell, unread
 from .terminal.progress_bar import show_progress
@@ -27,6 +28,8 @@ _UNDERSCORED = re.compile(r"^--\w+")
 """An option that is written like the argument of a tool: --top_n for --top-n."""
 _COMPLETES = "_ARGCOMPLETE"
 """The environment variable with which a shell asks for completions."""
+_NAME_TOOLS = ("call", "tools", "serve")
+"""The subcommands whose users know tools by their names."""
 _SPEAKS_MCP = "serve"
 """The subcommand whose standard output is reserved for the protocol."""
 
@@ -50,7 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Misuse as misuse:
         return misunderstood(misuse, as_json)
     except Problem as problem:
-        return refuse(problem, as_json)
+        names_tools = as_json or _command_in(words)[1] in _NAME_TOOLS
+        return refuse(problem if names_tools else problem_with_commands(problem), as_json)
     except BrokenPipeError:
         unread()
         return OK
@@ -143,12 +147,6 @@ def parser(chosen: str | None = None) -> argparse.ArgumentParser:
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _SCHEMES = ("s3", "ducklake")
-_READING = (
-    *("report", "gate", "export-db", "export-trace", "tag", "push", "prune"),
-    *("ls", "show", "diagnose", "timeline", "metrics", "roofline", "hotspots", "compare", "plot", "sql"),
-)
-"""The commands that need a store that exists. All others need none, or create it."""
-_READING_TOOLS = frozenset(verb.tool for name, verb in BY_NAME.items() if name in _READING)
 
 
 def choose_store(explicit: str | None, command: str, tool: str | None = None) -> Store:
@@ -164,7 +162,9 @@ def choose_store(explicit: str | None, command: str, tool: str | None = None) ->
         fix = "Give a folder, s3://BUCKET/PREFIX or ducklake:..."
         raise BadArgument(f"There is no store {address!r}", why, fix)
     store = Store.locate(explicit)
-    if address and (command in _READING or tool in _READING_TOOLS) and store.address == str(store.root):
+    verb = BY_NAME.get(command) or BY_TOOL.get(tool or "")
+    reads = verb.reads if verb else "reads" in command_facts().get(command, {})
+    if address and reads and store.address == str(store.root):
         _check_folder(store.root, origin)
     return store
 

@@ -71,7 +71,7 @@ def feedback(arm: str, version: Version, baseline: Version | None, machine: Mach
         return f"{profile[:half]}\n{machine.output(_counter_command(profile, command))[-half:]}"
     if arm == "raw":
         machine.output(_rooflens("profile", version, f"name={version.folder.name}", "--", *command), 700)
-        return machine.output(_rooflens("sql", version, version.folder.name, _RAW, "--text"))
+        return machine.output(_rooflens("sql", version, version.folder.name, _RAW))
     if arm == "rooflens":
         return _round(version, baseline, machine, command)
     return ""
@@ -100,6 +100,6 @@ def _round(version: Version, baseline: Version | None, machine: Machine, command
         if not known.startswith("known"):
             words = baseline.command("--no-check", "--repeat", "1")
             machine.output(_rooflens("profile", version, "metrics=timeline", f"name={first}", "--", *words), 700)
-    text = machine.output(_rooflens("round", version, f"name={name}", *against, "--text", "--", *command), 700)
-    lines = machine.output(_rooflens("hotspots", version, name, "by=host_line", "--text"))
+    text = machine.output(_rooflens("round", version, f"name={name}", *against, "--", *command), 700)
+    lines = machine.output(_rooflens("hotspots", version, name, "by=host_line"))
     return f"{text}\n\n{lines}"

@@ -104,17 +104,23 @@ def _kind(schema: Any) -> str:
     )
 
 
+def _tool(name: str) -> Tool:
+    """The tool with this name. Raises NotFound with similar names."""
+    from ..mcp.toolbox import TOOLS, tool_named
+
+    names = [tool.name for tool in TOOLS]
+    if name not in names:
+        raise NotFound(f"There is no tool {name[:60]!r}", near(name, names), "`rooflens tools` lists all tools")
+    return tool_named(name)
+
+
 def call_tool(options: Namespace, store: Store) -> int:
     """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
-    from ..mcp.toolbox import TOOLS
-    from .verbs import BY_TOOL, verb_of_call
+    from .verbs import verb_of_call
     from .verbs.answers import call_and_print, chosen_form
 
-    form = chosen_form(options, terminal="json")
-    if options.tool not in BY_TOOL:
-        names = [tool.name for tool in TOOLS]
-        hint = near(options.tool, names)
-        raise NotFound(f"There is no tool {options.tool[:60]!r}", hint, "`rooflens tools` lists all tools")
+    form = chosen_form(options, default="json")
+    _tool(options.tool)
     given = _arguments(options)
     return call_and_print(store, verb_of_call(options.tool, given), given, form, options.source_root)
 
@@ -124,12 +130,7 @@ def list_tools(options: Namespace, store: Store) -> Outcome:
     from ..mcp.toolbox import TOOLS
 
     if options.tool is not None:
-        known = {tool.name: tool for tool in TOOLS}
-        if options.tool not in known:
-            raise NotFound(
-                f"There is no tool {options.tool!r}", near(options.tool, known), "rooflens tools lists all tools"
-            )
-        tool = known[options.tool]
+        tool = _tool(options.tool)
         schemas = tool.schemas
         taken = [
             {
@@ -143,9 +144,9 @@ def list_tools(options: Namespace, store: Store) -> Outcome:
         ]
         facts = {"name": tool.name, "description": tool.description, "arguments": taken}
         return Outcome(facts, _words(tool, taken))
-    told = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
-    width = max(map(len, told))
+    described = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
+    width = max(map(len, described))
     return Outcome(
-        {"tools": [{"name": name, "description": words} for name, words in told.items()]},
-        [f"{name:{width}} {words}" for name, words in told.items()],
+        {"tools": [{"name": name, "description": words} for name, words in described.items()]},
+        [f"{name:{width}} {words}" for name, words in described.items()],
     )

@@ -26,7 +26,6 @@ def execute(options: Namespace, store: Store) -> Outcome:
 
 
 _WORD = re.compile(r"\w[\w.+@:-]{0,99}", re.ASCII)
-_WORKLOADS = frozenset({"WORKLOAD", "BASELINE", "CANDIDATE"})
 _MOST = 500
 
 
@@ -64,17 +63,15 @@ def _completer(action: argparse.Action) -> Callable[..., Iterable[str]] | None:
         return partial(_words, verb)
     if words := getattr(action, "words", None):
         return ChoicesCompleter(words)
-    called = action.metavar if isinstance(action.metavar, str) else action.dest
-    if called in _WORKLOADS or action.dest == "workload":
-        return _workloads
-    if action.dest == "tool":
-        return _tools
-    if called == "CLIENT":
-        return _clients
-    if called == "DIR":
-        return DirectoriesCompleter()
-    if called == "FILE":
-        return FilesCompleter()
+    known: dict[Any, Callable[..., Iterable[str]]] = {
+        "tool": _tools,
+        "CLIENT": _clients,
+        "DIR": DirectoriesCompleter(),
+        "FILE": FilesCompleter(),
+        **dict.fromkeys(("WORKLOAD", "BASELINE", "CANDIDATE", "workload"), _workloads),
+    }
+    if (called := action.metavar or action.dest) in known:
+        return known[called]
     if action.choices is not None:
         return None
     # The value of an option that only the user knows; SuppressCompleter would also withhold the option's name.

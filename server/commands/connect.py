@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,11 +135,11 @@ def _remarks(options: Namespace, store: Store, launch: StartCommand, kept: list[
     return words
 
 
-def _client_list(known: Iterable[Client]) -> Told:
-    facts, words = [], []
-    for one in known:
-        facts.append({"client": one.name, "title": one.title, "user": one.user or None, "project": one.project})
-        words.append(f"{one.name:12} {one.title}: {'' if one.user else 'its own command, or '}{_files(one)}")
+def _client_list(known: Collection[Client]) -> Told:
+    facts = [
+        {"client": one.name, "title": one.title, "user": one.user or None, "project": one.project} for one in known
+    ]
+    words = [f"{one.name:12} {one.title}: {'' if one.user else 'its own command, or '}{_files(one)}" for one in known]
     return {"clients": facts}, words
 
 
@@ -150,13 +150,11 @@ def _files(one: Client) -> str:
 def _ways(client: Client, launch: StartCommand) -> Told:
     """Every way to configure ``client``, for a person to choose from."""
     own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
-    ways = [["Run", "", f"    {own}", ""]] if own else []
-    ways += [["Open", "", f"    {link}", ""]] if link else []
+    ways = [[verb, "", f"    {what}", ""] for verb, what in (("Run", own), ("Open", link)) if what]
     put = [f"Add this to {_files(client)}, or use --write", ""]
     ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
-    words = [client.title, ""]
-    for number, way in enumerate(ways):
-        words += (["or", ""] if number else []) + way
+    words = [line for way in ways for line in ("or", "", *way)]
+    words[:2] = [client.title, ""]
     entry = client.entry(launch)
     return {"client": client.name, "entry": entry, "command": own}, [*words, client.after]
 

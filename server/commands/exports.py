@@ -75,10 +75,10 @@ def write_report(options: Namespace, store: Store) -> int | Outcome:
 def write_database(options: Namespace, store: Store) -> Outcome:
     """Write the file, and print how many rows each table has."""
     from ...tools.sql.export import export_db
+    from ..doctor.bundle import refuse_existing
 
     target = Path(options.file)
-    if target.exists():
-        raise BadArgument(f"{target} exists already", fix="Choose a new file, or delete the existing one first")
+    refuse_existing(target)
     rows = export_db(store, target, options.workload)
     return Outcome(
         {"file": options.file, "rows": rows},

@@ -178,39 +178,31 @@ def write(client: Client, launch: StartCommand, file: Path, within: Path | None 
     Raises BadInput for a file that cannot be changed without loss, LimitExceeded for a huge one, StoreProblem if it
     cannot be read or written, and NotAllowed if links lead elsewhere. In these cases the file is unchanged.
     """
-    by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
-    file = _resolve(file, within, by_hand)
-    before = _read(file)
-    stated, servers = _servers(client, before, file, by_hand)
-    old = servers.get(NAME, {})
-    entry = {**old, **client.entry(launch)}
-    if isinstance(old.get("env"), dict) and isinstance(entry.get("env"), dict):
-        entry["env"] = {**old["env"], **entry["env"]}
-    if entry == old:
-        return WrittenConfiguration(file, changed=False)
-    wanted = {**stated, client.servers: {**servers, NAME: entry}}
-    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
-    return _replace(file, before, _faithful(client, text, file, by_hand, wanted), by_hand)
+    return _change(client, launch, file, within, f"Add the entry by hand: `rooflens connect {client.name}` prints it")
 
 
 def remove(client: Client, file: Path, within: Path | None = None) -> WrittenConfiguration:
     """Remove the entry from ``file``, which otherwise keeps its content. Raises as `write` does."""
-    by_hand = f"Remove the entry {NAME!r} under {client.servers!r} by hand"
+    return _change(client, None, file, within, f"Remove the entry {NAME!r} under {client.servers!r} by hand")
+
+
+def _change(
+    client: Client, launch: StartCommand | None, file: Path, within: Path | None, by_hand: str
+) -> WrittenConfiguration:
+    """Write the entry for ``launch``, or remove it if that is None."""
     file = _resolve(file, within, by_hand)
     before = _read(file)
     stated, servers = _servers(client, before, file, by_hand)
-    if NAME not in servers:
+    old = servers.pop(NAME, {})
+    entry = {**old, **client.entry(launch)} if launch else {}
+    if isinstance(old.get("env"), dict) and isinstance(entry.get("env"), dict):
+        entry["env"] = {**old["env"], **entry["env"]}
+    if entry == old:
         return WrittenConfiguration(file, changed=False)
-    wanted = {**stated, client.servers: {name: entry for name, entry in servers.items() if name != NAME}}
-    if client.format == "json":
-        return _replace(file, before, _dump_json(wanted, before, file, by_hand), by_hand)
-    header = re.compile(rf"[ \t]*\[\s*{client.servers}\.{NAME}\s*[.\]]")
-    kept, ours = [], False
-    for line in before.splitlines(keepends=True):
-        ours = header.match(line) is not None if _HEADER.match(line) else ours
-        kept += [] if ours else [line]
+    wanted = {**stated, client.servers: {**servers, NAME: entry} if launch else servers}
+    text = _toml(before, client, launch, old) if client.format == "toml" else _dump_json(wanted, before, file, by_hand)
     without = {key: value for key, value in wanted.items() if key != client.servers or value}
-    return _replace(file, before, _faithful(client, "".join(kept), file, by_hand, wanted, without), by_hand)
+    return _replace(file, before, _faithful(client, text, file, by_hand, wanted, without), by_hand)
 
 
 def _resolve(file: Path, within: Path | None, by_hand: str) -> Path:
@@ -317,18 +309,22 @@ def _dump_json(wanted: object, before: str, file: Path, by_hand: str) -> str:
         raise BadInput(f"{file} contains a number that cannot be written back", str(error), by_hand) from error
 
 
-def _toml(before: str, client: Client, launch: StartCommand, old: dict[str, Any]) -> str:
+def _toml(before: str, client: Client, launch: StartCommand | None, old: dict[str, Any]) -> str:
     """The text with our table instead of its older one, or else at its end; comments elsewhere are kept.
 
-    Lines of the older table with other keys are kept too; the caller checks that the result is correct.
+    Lines of the older table with other keys are kept too. Without ``launch``, our tables are removed. The caller checks
+    that the result is correct.
     """
-    fresh = table(client.servers, client.entry(launch))
+    fresh = table(client.servers, client.entry(launch)) if launch else ""
     if not old:
         return (before.rstrip("\n") + "\n\n" if before.strip() else "") + fresh
-    lines = before.splitlines(keepends=True)
-    header = fresh.splitlines()[0]
-    start = next((i for i, line in enumerate(lines) if line.strip() == header), len(lines))
-    end = next((i for i, line in enumerate(lines[start + 1 :], start + 1) if _HEADER.match(line)), len(lines))
-    ours = re.compile(rf"[ \t]*({'|'.join(client.entry(launch))})[ \t]*=")
-    kept = [line for line in lines[start + 1 : end] if not ours.match(line)]
-    return "".join([*lines[:start], fresh, *kept, *lines[end:]])
+    ours = re.compile(rf"[ \t]*\[\s*{client.servers}\.{NAME}\s*(\]|{'$' if launch else '[.]'})")
+    replaced = re.compile(rf"[ \t]*({'|'.join(client.entry(launch)) if launch else '.*'})[ \t]*=")
+    kept, inside = [], False
+    for line in before.splitlines(keepends=True):
+        if _HEADER.match(line):
+            inside = ours.match(line) is not None
+            kept.append(fresh if inside else line)
+        elif not (inside and (launch is None or replaced.match(line))):
+            kept.append(line)
+    return "".join(kept)

@@ -7,6 +7,10 @@ import os
 import re
 import shutil
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import tomli
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
 from ...analysis.base.problems import NotFound, Problem, join_sentences
@@ -20,8 +24,6 @@ from ...tools.device.machine.model import Check, Device, InstalledProfiler, Root
 from ...tools.device.machine.survey import Machine, survey
 from ...tools.device.machine.sysfs import clean, path_exists
 from ...tools.running.known_failures import defects_here
-
-__all__ = ["Check", "doctor"]
 
 _LOW_GB = 2.0
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
@@ -120,52 +122,25 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
     )
     pci = sentence("draft.pci", id=stated["device_id"], name=named) if "device_id" in stated else ""
     registers = sentence("draft.registers", like=like, limits=limits) if limits else ""
-    facts = [
-        sentence("draft.fact", key=key, value=value, unit=unit, driver=_DRIVER)
-        for key, (value, unit) in _driver_facts(gpu, stated).items()
-    ]
-    return "\n".join([
-        head + pci + registers, *facts, _occupancy_lines(gpu, stated, like), _sheet(target, gpu, stated)
-    ])  # fmt: skip
-
-
-_DRIVER = "the driver of a machine with this GPU (rooflens doctor --draft)"
-
-
-def _driver_facts(gpu: Device, stated: Counter[str]) -> dict[str, tuple[int, str]]:
-    """Return the facts of the catalogue that the driver states, with their units."""
-    waves = stated["simd_per_cu"] * stated["max_waves_per_simd"]
-    warps = stated["threads_per_sm"] // stated.get("warp_size", 32)
-    told = {
-        "num_xcd": (stated["num_xcc"], "XCDs"),
-        "wave_size": (stated["wave_front_size"], "work-items"),
-        "simd_per_cu": (stated["simd_per_cu"], "SIMDs"),
-        "max_waves_per_cu": (waves, "waves") if gpu.vendor == "amd" else (warps, "warps"),
-        "vl1d_line_bytes": (stated["line_bytes_of_level_1"], "B"),
-        "l2_line_bytes": (stated["line_bytes_of_level_2"], "B"),
-    }
-    return {name: value for name, value in told.items() if value[0]}
-
-
-def _occupancy_lines(gpu: Device, stated: Counter[str], like: str | None) -> str:
-    """Return the limits of an SM that the CUDA driver states, or a comment for AMD, whose compiler defines them."""
+    parts = [head + pci + registers, *_driver_figures("fact", stated)]
     if gpu.vendor == "amd" or like is None:
-        return "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
-    told = {
-        "max_waves_per_simd": (
-            stated["threads_per_sm"] // stated.get("warp_size", 32) // 4,
-            "warps/sub-partition",
-        ),
-        "workgroup_slots": (stated["blocks_per_sm"], "thread blocks"),
-        "lds_bytes": (stated["shared_bytes_per_sm"], "bytes"),
-        "max_lds_bytes_per_workgroup": (stated["shared_bytes_per_block"], "bytes"),
-    }
-    lines = [
-        sentence("draft.limit", name=name, value=value, unit=unit, driver=_DRIVER)
-        for name, (value, unit) in told.items()
-        if value
-    ]
-    return "".join(["[occupancy]\n", *lines])
+        parts.append(
+            "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
+        )
+    else:
+        parts.append("".join(["[occupancy]\n", *_driver_figures("limit", stated)]))
+    return "\n".join([*parts, _sheet(target, gpu, stated)])
+
+
+def _driver_figures(kind: str, stated: Counter[str]) -> Iterator[str]:
+    """Yield the facts or limits of the catalogue that the driver states (draft.toml)."""
+    warps = stated["threads_per_sm"] // stated.get("warp_size", 32)
+    waves = stated["simd_per_cu"] * stated["max_waves_per_simd"]
+    figures = {**stated, "warps": warps, "warps_per_partition": warps // 4, "waves": waves}
+    driver = "the driver of a machine with this GPU (rooflens doctor --draft)"
+    for key, source, unit in tomli.loads(Path(__file__).with_name("draft.toml").read_text(encoding="utf-8"))[kind]:
+        if value := figures.get(source):
+            yield sentence(f"draft.{kind}", key=key, value=value, unit=unit, driver=driver)
 
 
 def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:

@@ -68,10 +68,12 @@ def _item_name(item: Item) -> str:
 def _times(item: Item) -> str:
     if item.metric or item.baseline is None or item.candidate is None:
         return ""
-    interval = ""
-    if item.low is not None and item.high is not None:
-        interval = f" (95 % interval {100 * item.low:+.2f} to {100 * item.high:+.2f} %)"
+    interval = f" (95 % interval {between})" if (between := _interval(item)) else ""
     return f"{short_time(item.baseline, 4)} -> {short_time(item.candidate, 4)}{interval}: "
+
+
+def _interval(item: Item) -> str:
+    return "" if item.low is None or item.high is None else f"{100 * item.low:+.2f} to {100 * item.high:+.2f} %"
 
 
 def _count_states(gate: Gate) -> str:
@@ -104,10 +106,9 @@ def _row(item: Item) -> str:
         for value in (item.baseline, item.candidate)
     ]
     change = "" if item.change is None else f"{100 * item.change:+.2f} %"
-    interval = "" if item.low is None or item.high is None else f"{100 * item.low:+.2f} to {100 * item.high:+.2f} %"
     limit = f"{100 * item.limit:g} %" if item.limit is not None and in_time else ""
     name = _code(short(item.name)) + (f" {_code(item.metric)}" if item.metric else "")
-    cells = [f"{_ICONS[item.status]} {item.status}", name, *values, change, interval, limit, _plain(item.why)]
+    cells = [f"{_ICONS[item.status]} {item.status}", name, *values, change, _interval(item), limit, _plain(item.why)]
     return f"| {' | '.join(cells)} |"
 
 

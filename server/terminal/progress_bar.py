@@ -32,15 +32,14 @@ _BESIDE = 42
 def show_progress() -> Iterator[None]:
     """Show what ``tools.base.progress.report`` reports: a line on a terminal, or lines in a log."""
     global _shown
-    line = _ProgressLine() if sys.stderr.isatty() else None
+    line = _shown = _ProgressLine() if sys.stderr.isatty() else None
     try:
-        _shown = line
         with listening(line.tell if line else _ProgressLog().tell):
             yield
     finally:
         _shown = None
         if line:
-            line.close()
+            line.clear(for_good=True)
 
 
 def clear() -> None:
@@ -54,58 +53,52 @@ class _ProgressLog:
 
     def __init__(self) -> None:
         self._start_s = time.monotonic()
-        self._last_s = self._start_s + _LOG_QUIET_S - _LOG_EVERY_S
+        self._next_s = self._start_s + _LOG_QUIET_S
 
     def tell(self, activity: Activity) -> None:
         """Write the current activity, unless a line was written a moment ago."""
         now_s = time.monotonic()
-        if now_s - self._last_s < _LOG_EVERY_S:
-            return
-        self._last_s = now_s
-        done = "" if activity.share is None else f"{100 * min(max(activity.share, 0.0), 1.0):3.0f} % "
-        print(f"{now_s - self._start_s:.0f} s {done}{visible(activity)}", file=sys.stderr, flush=True)
+        if now_s >= self._next_s:
+            self._next_s = now_s + _LOG_EVERY_S
+            done = "" if activity.share is None else f"{100 * _done(activity):3.0f} % "
+            print(f"{now_s - self._start_s:.0f} s {done}{visible(activity)}", file=sys.stderr, flush=True)
 
 
 class _ProgressLine:
-    """The line, which is created at the first report."""
+    """The line, whose bar is created at the first report."""
 
-    def __init__(self) -> None:
-        self._bar: tqdm[None] | None = None
+    _bar: tqdm[None] | None = None
 
     def tell(self, activity: Activity) -> None:
         """Show the current activity, and the completed fraction if it is known."""
-        if self._bar is None:
-            self._bar = _bar()
-        share = activity.share
-        width = (_columns() or _USUAL) - 1
-        self._bar.bar_format = _WITHOUT_BAR if share is None or width < _BESIDE else _WITH_BAR
-        self._bar.ncols = width
-        self._bar.n = 0.0 if share is None else min(max(share, 0.0), 1.0)
-        self._bar.set_description_str(visible(activity), refresh=False)
-        if self._bar.format_dict["elapsed"] >= _QUIET_S:
-            self._bar.refresh()
+        self._bar = bar = self._bar or _bar()
+        bar.ncols = _columns() - 1
+        bar.bar_format = _WITHOUT_BAR if activity.share is None or bar.ncols < _BESIDE else _WITH_BAR
+        bar.n = _done(activity)
+        bar.set_description_str(visible(activity), refresh=False)
+        if bar.format_dict["elapsed"] >= _QUIET_S:
+            bar.refresh()
 
-    def clear(self) -> None:
-        """Remove it until the next report."""
+    def clear(self, *, for_good: bool = False) -> None:
+        """Remove it until the next report, or for good."""
         if self._bar is not None:
-            self._bar.clear()
-
-    def close(self) -> None:
-        """Remove it for good."""
-        if self._bar is not None:
-            self._bar.close()
+            self._bar.close() if for_good else self._bar.clear()
 
 
 _shown: _ProgressLine | None = None
 """The line that is on the terminal now."""
 
 
+def _done(activity: Activity) -> float:
+    return min(max(activity.share or 0.0, 0.0), 1.0)
+
+
 def _columns() -> int:
-    """The width of the terminal in columns; 0 if it is unknown."""
+    """The width of the terminal, or a usual one if it is unknown."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL
     except OSError:
-        return 0
+        return _USUAL
 
 
 def _bar() -> tqdm[None]:
@@ -117,6 +110,4 @@ def _bar() -> tqdm[None]:
     tqdm.monitor_interval = 0
     tqdm.set_lock(threading.RLock())
     # The number of rows is given because tqdm hides every bar on a terminal that states to have none.
-    return tqdm(
-        total=1.0, bar_format=_WITHOUT_BAR, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS
-    )
+    return tqdm(total=1.0, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS)

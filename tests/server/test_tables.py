@@ -1,8 +1,10 @@
-"""Tables in text, aligned for a terminal."""
+"""Tables in text, aligned for a terminal and no wider than it."""
 
 from __future__ import annotations
 
-from rooflens.server.terminal.outcome import align_tables
+import pytest
+
+from rooflens.server.terminal.tables import align_tables
 
 
 def test_columns_are_aligned_and_numbers_stand_to_the_right() -> None:
@@ -17,6 +19,37 @@ def test_the_name_of_a_field_before_its_table_gets_a_line_of_its_own() -> None:
     ]  # fmt: skip
 
 
-def test_an_escaped_bar_is_no_border_and_a_very_long_cell_widens_nothing() -> None:
-    lines = align_tables(f"k | v\n--- | ---\na \\| b | x\n{'y' * 100} | z").splitlines()
-    assert lines[2] == "a \\| b" + " " * 54 + "  x" and lines[3] == "y" * 100 + "  z"
+def test_an_escaped_bar_is_no_border() -> None:
+    assert align_tables("k | v\n--- | ---\na \\| b | x").splitlines()[2] == "a \\| b  x"
+
+
+def test_a_long_name_is_shortened_in_the_middle_where_its_table_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "begin_" + "x" * 70 + "_end"
+    text = f"kernel | ms\n--- | ---\n{name} | 1"
+    monkeypatch.setenv("COLUMNS", "200")
+    assert align_tables(text).splitlines()[2] == f"{name}   1"
+    monkeypatch.setenv("COLUMNS", "80")
+    (_, _, row) = align_tables(text).splitlines()
+    assert len(row) <= 80 and row.startswith("begin_") and "…" in row and row.endswith("_end   1")
+
+
+def test_the_last_columns_go_first_and_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    rule, row = "--- | --- | --- | --- | ---", "k | some words | 1 | 222222 | 333333"
+    text = f"kernel | text | ms | a | b\n{rule}\n{row}\n(1 of 2 rows shown)"
+    assert align_tables(text).splitlines() == [
+        "kernel  ms",
+        "------  --",
+        "k        1",
+        "(text, a, b: too wide to show here; --json and --csv have them)",
+        "(1 of 2 rows shown)",
+    ]
+
+
+def test_paths_of_calls_and_long_ranges_are_shown_by_their_last_element() -> None:
+    calls = "<string>(1): <module>/multiprocessing/spawn.py(122): spawn_main/ProfilerStep#6"
+    long = "step/" * 10 + "inner"
+    text = f"The host waits in {calls}.\n\nrange | ms\n--- | ---\n{calls} | 1\n{long} | 2\nstep/load | 3"
+    said, _, _, _, *rows = align_tables(text).splitlines()
+    assert said == "The host waits in …/ProfilerStep#6."
+    assert [row.split() for row in rows] == [["…/ProfilerStep#6", "1"], ["…/inner", "2"], ["step/load", "3"]]

@@ -29,10 +29,10 @@ _CUT_DOWN = "Long texts and lists of this answer were truncated to the size limi
 _SENTENCES = """
 title description reason formula why claim advice status note notes unit better subsystem verdict progress next answer
 evidence what_if bound confidence state problem output statements warnings walls reading sql"""
-_OWN_WORDS = frozenset(_SENTENCES.split())
+OWN_WORDS = frozenset(_SENTENCES.split())
 """Columns and fields that contain our own sentences."""
 _STATED = "kernel kernels name device command host tags tool counter workload label baseline candidate"
-_NAMES = frozenset(_STATED.split())
+NAMES = frozenset(_STATED.split())
 """Fields outside of tables that contain text from a profile."""
 _KERNEL = "kernel"
 """The field and the column of names that are shortened in text; structured answers contain the full names."""
@@ -120,8 +120,8 @@ def mark_untrusted(result: Result) -> Result:
     """
     left, seen, signs = _LOOKED_AT, set(), set()
     for name, word, cell in texts(result):
-        named = cell or name in _NAMES
-        if name in _OWN_WORDS or (word, named) in seen:
+        named = cell or name in NAMES
+        if name in OWN_WORDS or (word, named) in seen:
             continue
         seen.add((word, named))
         left -= len(word)

@@ -13,6 +13,10 @@ from typing import Literal
 import tomli
 
 Kind = Literal["required", "optional", "several", "list", "text", "program"]
+_USAGES: dict[Kind, str] = {
+    "required": "{}", "optional": "[{}]", "several": "{} ...",
+    "list": "[{} ...]", "text": "[{} ...]", "program": "-- {} ...",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,15 +33,7 @@ class Positional:
     @property
     def usage(self) -> str:
         """Its place in a usage line: WORKLOAD, [KERNEL], METRICS..."""
-        word = self.name.upper()
-        shown = {
-            "optional": f"[{word}]",
-            "several": f"{word} ...",
-            "list": f"[{word} ...]",
-            "text": f"[{word} ...]",
-            "program": f"-- {word} ...",
-        }
-        return shown.get(self.kind, word)
+        return _USAGES[self.kind].format(self.name.upper())
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,8 @@ class Verb:
     """What follows `rooflens` in an example."""
     words: Mapping[str, Kind] = field(default_factory=dict)
     """The arguments that are given without their names."""
+    reads: bool = False
+    """Whether it needs a store that exists."""
     table: str = ""
     """The main table of the answer, which --csv prints; empty if the answer has none."""
 

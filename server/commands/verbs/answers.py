@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shlex
 import sys
 import time
 from argparse import ArgumentParser, Namespace
@@ -15,11 +14,13 @@ from typing import Any
 
 from ....analysis.base.problems import Problem
 from ....analysis.store.store import Store
-from ....tools.base.results import NextCall, Result, Table
+from ....tools.base.results import Result, Table
 from ...terminal import log
-from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, align_tables, print_line
+from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, print_line
+from ...terminal.tables import align_tables
 from ..options import declare
-from . import Verb, arguments, verb_of_call
+from . import Verb, arguments
+from .command_names import command_line, name_commands, profile_text
 
 _LIMITS = ("limit", "top_n")
 """The arguments that limit the rows of a table."""
@@ -27,25 +28,22 @@ _LIMITS = ("limit", "top_n")
 
 @dataclass(frozen=True)
 class Form:
-    """How an answer is printed. Without a choice, a terminal gets words and a pipe gets JSON."""
+    """How an answer is printed."""
 
     name: str
     """text, json or csv."""
     full: bool = False
     """Whether the size of the answer is not limited."""
-    asked: bool = False
-    """Whether an option chose it; if not, errors are told on stderr."""
     store: str | None = None
     """The address given with --store, which the suggested commands repeat."""
 
 
-def chosen_form(options: Namespace, *, terminal: str = "text") -> Form:
-    """The form that the options choose; ``terminal`` is that of a terminal without a choice. Raises Misuse for two."""
+def chosen_form(options: Namespace, *, default: str = "text") -> Form:
+    """The form that the options choose. Raises Misuse for two."""
     chosen = [name for name in ("text", "json", "csv") if getattr(options, name, False)]
     if len(chosen) > 1:
         raise Misuse(f"--{chosen[0]} and --{chosen[1]} exclude each other", "Omit one of them")
-    name = chosen[0] if chosen else terminal if sys.stdout.isatty() else "json"
-    return Form(name, getattr(options, "full", False), bool(chosen), getattr(options, "store", None))
+    return Form(chosen[0] if chosen else default, getattr(options, "full", False), getattr(options, "store", None))
 
 
 def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
@@ -56,7 +54,7 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
         table = getattr(result, verb.table, None) if verb.table else None
         if not isinstance(table, Table):
             what = (
-                f"the answer of {verb.tool} has no table"
+                f"the answer of {verb.name} has no table"
                 if not verb.table
                 else f"this answer has no table {verb.table}"
             )
@@ -74,43 +72,15 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
 
 
 def answer_text(result: Result, form: Form) -> str:
-    """The words that MCP clients read, with aligned tables, and with the next calls as commands."""
+    """The words that MCP clients read, with tables that fit, and with commands in place of tools and calls."""
     from ....tools.rendering import render
 
-    words = align_tables(render.text(result.model_copy(update={"next": []})))
+    data = profile_text(result)
+    words = name_commands(align_tables(render.text(result.model_copy(update={"next": []}))), data)
     if not result.next:
         return words
-    steps = [f"  {command_line(call, form.store)}\n      {call.why}" for call in result.next]
+    steps = [f"  {command_line(call, form.store)}\n      {name_commands(call.why, data)}" for call in result.next]
     return "\n".join([*([words, ""] if words else []), "next", *map(render.clean, steps)])
-
-
-def command_line(call: NextCall, store: str | None = None) -> str:
-    """A suggested call as a command that a shell accepts."""
-    verb = verb_of_call(call.tool, call.arguments)
-    left = dict(call.arguments)
-    words: list[str] = []
-    program: list[str] = []
-    for place in verb.positionals:
-        if place.kind == "optional" and place.name not in left:
-            break
-        if place.name in left:
-            target = program if place.kind == "program" else words
-            target += word_list(left.pop(place.name))
-    named = [f"{name}={shlex.quote(_pair_text(value))}" for name, value in left.items()]
-    chosen = ["--store", store] if store else []
-    after = shlex.join([*chosen, *(["--", *program] if program else [])])
-    return " ".join(part for part in ("rooflens", shlex.join([verb.name, *words]), *named, after) if part)
-
-
-def word_list(value: Any) -> list[str]:
-    """The parts of a list as words, or the one word of another value."""
-    return [str(part) for part in value] if isinstance(value, list) else [str(value)]
-
-
-def _pair_text(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(part, str) and "," not in part for part in value):
-        return ",".join(value)
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _cut_table_text(table: Table, verb: Verb) -> str:
@@ -201,6 +171,6 @@ def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, 
     size = print_answer(answer, verb, given, form)
     log.log_call(verb.tool, time.monotonic() - began, "ok", size)
     if problem := getattr(answer, "problem", None):
-        print(render.clean(problem), file=sys.stderr)
+        print(render.clean(problem if form.name != "text" else name_commands(problem)), file=sys.stderr)
         return REFUSED
     return OK

@@ -10,6 +10,7 @@ import json
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import BadArgument, near
@@ -54,7 +55,7 @@ def words_of(verb: Verb, options: Namespace, schemas: Mapping[str, Any]) -> dict
 
 def pairs(words: Sequence[str], schemas: Mapping[str, Any], verb: Verb) -> dict[str, Any]:
     """The arguments of words that are all `key=value`. Raises Misuse for any other word."""
-    return words_of(Verb(verb.name, verb.tool, verb.help, verb.example), Namespace(words=list(words)), schemas)
+    return words_of(replace(verb, words={}), Namespace(words=list(words)), schemas)
 
 
 def validate(tool: Tool, verb: Verb, arguments: dict[str, Any]) -> None:

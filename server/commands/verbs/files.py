@@ -18,10 +18,11 @@ from ....analysis.store.store import Store
 from ....tools.answers.sentences import sentence
 from ....tools.base.results import Result
 from ...terminal import log
-from ...terminal.outcome import OK, REFUSED, Outcome, print_json, print_line
+from ...terminal.outcome import OK, REFUSED, Outcome, error_facts, print_json, print_line
 from . import Verb
-from .answers import Form, answer_text, command_line, print_rows, word_list
+from .answers import Form, answer_text, print_rows
 from .arguments import misuse, validate
+from .command_names import command_line, problem_with_commands, word_list
 
 _DEPTH = 3
 """How many levels of folders below a path are searched for profiles."""
@@ -42,26 +43,28 @@ class ImportedPath:
     @property
     def row(self) -> list[Any]:
         """The cells of ``_COLUMNS``; the warnings are counted."""
-        if isinstance(self.answer, Problem):
-            return [self.path, *[None] * (len(_COLUMNS) - 2), self.answer.text]
-        facts = self.answer.model_dump()
-        facts["warnings"] = len(facts["warnings"])
-        return [self.path, *(facts[name] for name in _COLUMNS[1:-1]), None]
+        problem = self.answer.text if isinstance(self.answer, Problem) else None
+        facts = {**self.facts, "path": self.path, "problem": problem}
+        if not problem:
+            facts["warnings"] = len(facts["warnings"])
+        return [facts.get(name) for name in _COLUMNS]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The answer or the problem as data, with the path."""
+        from ....tools.rendering import render
+
+        facts = render.structured_content(self.answer) if isinstance(self.answer, Result) else error_facts(self.answer)
+        return {"path": render.clean(self.path), **facts}
 
     @property
     def line(self) -> str:
         """One line for people, and a second one with the problem."""
         if isinstance(self.answer, Problem):
-            return f"failed    {self.path}\n          {self.answer.text}"
-        row = dict(zip(_COLUMNS, self.row, strict=True))
-        counts = [
-            count_text(row[name], noun)
-            for name, noun in (("kernels", "kernel"), ("dispatches", "launch"), ("counters", "counter"))
-            if row[name]
-        ]
-        warned = [count_text(row["warnings"], "warning")] if row["warnings"] else []
-        facts = ", ".join([*filter(None, (row["arch"], row["format"])), *counts, *warned])
-        return f"imported  {self.path} as {row['name']} ({row['workload']}): {facts}"
+            return f"failed    {self.path}\n          {problem_with_commands(self.answer).text}"
+        warnings = self.row[_COLUMNS.index("warnings")]
+        warned = f" {count_text(warnings, 'warning')}." if warnings else ""
+        return f"imported  {self.path}: {self.answer.answer}{warned}"
 
 
 def import_all(store: Store, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
@@ -75,8 +78,11 @@ def import_all(store: Store, verb: Verb, arguments: dict[str, Any], form: Form) 
     if not paths:
         raise misuse(verb, "PATH is missing")
     validate(tool_named(verb.tool), verb, {**options, "path": paths[0]})
-    work = (one for path in paths for one in _import_path(store, path, _named_after(path, paths, options)))
-    results = _print_while_working(work, form, several=len(paths) > 1)
+    several = len(paths) > 1
+    work = (
+        one for path in paths for one in _import_path(store, path, _named_after(path, options) if several else options)
+    )
+    results = _print_while_working(work, form, several=several)
     return REFUSED if any(isinstance(one.answer, Problem) for one in results) else OK
 
 
@@ -90,11 +96,9 @@ def _expand_patterns(paths: Sequence[str]) -> list[str]:
     return expanded
 
 
-def _named_after(path: str, paths: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
-    """The options for one of the paths: several do not get the same name."""
-    if len(paths) == 1 or "name" not in options:
-        return options
-    return {**options, "name": f"{options['name']}/{Path(path).name}"}
+def _named_after(path: str | Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The options for one of several paths, which do not get the same name."""
+    return {**options, "name": f"{options['name']}/{Path(path).name}"} if "name" in options else options
 
 
 def _import_path(store: Store, path: str, options: dict[str, Any], depth: int = _DEPTH) -> Iterator[ImportedPath]:
@@ -109,8 +113,7 @@ def _import_path(store: Store, path: str, options: dict[str, Any], depth: int = 
     if not below:
         yield whole
     for one in below:
-        name = {"name": f"{options['name']}/{one.name}"} if "name" in options else {}
-        yield from _import_path(store, str(one), options | name, depth - 1)
+        yield from _import_path(store, str(one), _named_after(one, options), depth - 1)
 
 
 def _profiles_below(folder: Path, depth: int) -> list[Path]:
@@ -149,37 +152,21 @@ def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: b
             due = results if len(results) == 2 and not several else results[-1:]
             for result in due if several or len(results) > 1 else []:
                 print_line(result.line)
-    failed = sum(isinstance(one.answer, Problem) for one in results)
-    if form.name != "text" and not (form.name == "json" and form.asked):
-        for one in results:
-            if isinstance(one.answer, Problem):
-                print(inert(one.line), file=sys.stderr)
+    failed = [one for one in results if isinstance(one.answer, Problem)]
     if form.name == "csv":
+        for one in failed:
+            print(inert(one.line), file=sys.stderr)
         print_rows(_COLUMNS, (one.row for one in results))
     elif form.name == "json":
-        print_json({"imported": _result_facts(results, failed=False), "failed": _result_facts(results, failed=True)})
+        imported = [one.facts for one in results if one not in failed]
+        print_json({"imported": imported, "failed": [one.facts for one in failed]})
     elif several or len(results) > 1:
-        print_line(f"{len(results) - failed} of {count_text(len(results), 'profile')} imported")
+        print_line(f"{len(results) - len(failed)} of {count_text(len(results), 'profile')} imported")
     elif isinstance(results[0].answer, Problem):
         raise results[0].answer
     else:
         print_line(answer_text(results[0].answer, form))
     return results
-
-
-def _result_facts(results: Sequence[ImportedPath], *, failed: bool) -> list[dict[str, Any]]:
-    """The answers, or the problems, as data, each with its path."""
-    from ....tools.rendering import render
-    from ...terminal.outcome import error_facts
-
-    chosen = [one for one in results if isinstance(one.answer, Problem) == failed]
-    return [
-        {
-            "path": render.clean(one.path),
-            **(error_facts(one.answer) if isinstance(one.answer, Problem) else render.structured_content(one.answer)),
-        }
-        for one in chosen
-    ]
 
 
 if TYPE_CHECKING:

@@ -40,17 +40,18 @@ def run(capsys: pytest.CaptureFixture[str], store: Path, *words: str) -> tuple[i
 def test_a_folder_of_profiles_is_imported_one_by_one(
     many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out, _ = run(capsys, tmp_path / "store", str(many), "--text")
+    status, out, _ = run(capsys, tmp_path / "store", str(many))
     assert status == OK and names(tmp_path / "store") == ["clover", "yax_after", "yax_before"]
     lines = out.splitlines()
     assert [line.split()[0] for line in lines] == ["imported", "imported", "imported", "3"]
-    assert lines[-1] == "3 of 3 profiles imported" and "1 launch, 60 counters" in lines[2]
+    assert lines[-1] == "3 of 3 profiles imported" and "1 launch, 1 kernel, 60 counters" in lines[2]
 
 
 def test_paths_and_patterns_that_no_shell_expanded(
     many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    status, out, _ = run(capsys, tmp_path / "store", f"{many}/*_before", f"{many}/deeper/clover", "--name", "run")
+    words = [f"{many}/*_before", f"{many}/deeper/clover", "--name", "run", "--json"]
+    status, out, _ = run(capsys, tmp_path / "store", *words)
     assert status == OK and names(tmp_path / "store") == ["run/clover", "run/yax_before"]
     answered = json.loads(out)
     assert [one["name"] for one in answered["imported"]] == ["run/yax_before", "run/clover"]
@@ -61,19 +62,19 @@ def test_one_failure_fails_and_the_others_are_imported(
     many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [str(many / "nothing"), str(many / "yax_before")]
-    status, out, err = run(capsys, tmp_path / "store", *words, "--text")
+    status, out, err = run(capsys, tmp_path / "store", *words)
     assert status == REFUSED and names(tmp_path / "store") == ["yax_before"] and err == ""
     assert out.splitlines()[0] == f"failed    {many / 'nothing'}" and "1 of 2 profiles imported" in out
-    status, out, err = run(capsys, tmp_path / "store", *words)
-    assert status == REFUSED and json.loads(out)["failed"][0]["code"] == "not_found" and "does not exist" in err
+    status, out, err = run(capsys, tmp_path / "store", *words, "--json")
+    assert status == REFUSED and json.loads(out)["failed"][0]["code"] == "not_found" and err == ""
     status, out, err = run(capsys, tmp_path / "store", *words, "--csv")
     assert status == REFUSED and "does not exist" in out.splitlines()[1]
 
 
 def test_one_profile_is_described_in_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, tmp_path / "store", str(SAMPLES / "clover"), "--name", "mine", "--text")
+    status, out, _ = run(capsys, tmp_path / "store", str(SAMPLES / "clover"), "--name", "mine")
     assert status == OK and "Imported as mine" in out and "read as rocprof-compute" in out
-    status, out, err = run(capsys, tmp_path / "store", str(tmp_path / "nothing"), "--text")
+    status, out, err = run(capsys, tmp_path / "store", str(tmp_path / "nothing"))
     assert (status, out) == (REFUSED, "") and "does not exist" in err
 
 
@@ -97,6 +98,6 @@ def test_a_profile_that_is_imported_again_is_named(tmp_path: Path, capsys: pytes
     sample = str(Path(__file__).resolve().parents[3] / "server" / "samples" / "clover")
     said = []
     for _ in range(2):
-        assert main(["--store", str(tmp_path / "store"), "import", sample, "--text"]) == 0
+        assert main(["--store", str(tmp_path / "store"), "import", sample]) == 0
         said.append("seems to be in the store already, as clover" in capsys.readouterr().out)
     assert said == [False, True]

@@ -15,7 +15,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.commands.verbs import BY_NAME, BY_TOOL, VERBS
-from rooflens.server.commands.verbs.answers import command_line
+from rooflens.server.commands.verbs.command_names import command_line, name_commands
 from rooflens.server.mcp.toolbox import TOOLS, answer, tool_named
 from rooflens.server.terminal.outcome import REFUSED, USAGE
 from rooflens.tests.waiting import END_S
@@ -31,7 +31,7 @@ def run(capsys: pytest.CaptureFixture[str], store: Store, *words: str) -> tuple[
 
 def asked(capsys: pytest.CaptureFixture[str], store: Store, *words: str) -> dict[str, object]:
     """The answer as data."""
-    status, out, err = run(capsys, store, *words)
+    status, out, err = run(capsys, store, *words, "--json")
     assert status == 0, err
     answered: dict[str, object] = json.loads(out)
     return answered
@@ -87,27 +87,56 @@ def test_one_word_of_sql_is_the_query_and_two_are_workload_and_query(
 
 
 def test_words_are_those_of_clients_with_aligned_tables_and_commands_to_go_on(
-    samples: Store, capsys: pytest.CaptureFixture[str]
+    samples: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    status, out, _ = run(capsys, samples, "show", "yax_before", "--text")
+    monkeypatch.setenv("COLUMNS", "1000")
+    status, out, _ = run(capsys, samples, "show", "yax_before")
     reply = answer(samples, "list_workloads", {"workload": "yax_before"})
     assert status == 0 and isinstance(reply, Result)
     of_clients = render.text(reply.model_copy(update={"next": []}))
     plain = str.maketrans("", "", " -|\n")
     assert out.partition("\nnext\n")[0].translate(plain) == of_clients.translate(plain)
     step = out.partition("\nnext\n")[2].splitlines()[0]
-    assert run(capsys, samples, *shlex.split(step)[1:], "--text")[0] == 0, "what is suggested works as it is"
+    assert run(capsys, samples, *shlex.split(step)[1:])[0] == 0, "what is suggested works as it is"
 
 
-def test_a_terminal_gets_words_without_being_asked(
-    samples: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_commands_print_words_also_in_a_pipe_and_call_prints_json(
+    samples: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for_pipe = run(capsys, samples, "ls")[1]
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for_people, for_scripts = (run(capsys, samples, *words)[1] for words in (["ls"], ["ls", "--json"]))
-    assert json.loads(for_pipe) == json.loads(for_scripts)
     assert for_people.startswith("The store has 2 workloads") and "\ntable\n" in for_people
-    assert run(capsys, samples, "call", "list_workloads")[1] == for_pipe, "call is for scripts"
+    assert run(capsys, samples, "call", "list_workloads")[1] == for_scripts
+    assert run(capsys, samples, "call", "list_workloads", "--text")[1] == for_people
+
+
+def test_words_name_commands_and_json_names_tools(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys, samples, "show", "nothing")
+    assert status == REFUSED and "`rooflens ls` shows all" in err
+    assert "list_workloads shows all" in run(capsys, samples, "show", "nothing", "--json")[1]
+    assert "list_workloads shows all" in run(capsys, samples, "call", "list_workloads", "workload=nothing")[2]
+    (note,) = asked(capsys, samples, "ls")["notes"]  # type: ignore[misc]
+    assert "query_counters with SELECT" in note
+    assert "`rooflens sql` with SELECT" in run(capsys, samples, "ls")[1]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "shown"),
+    [
+        ("compute_timeline shows it", "`rooflens timeline` shows it"),
+        ("Use `compute_timeline`.", "Use `rooflens timeline`."),
+        ('Use profile_command with metrics=["hotspots"], or', "Use `rooflens profile metrics=hotspots -- PROGRAM`, or"),
+        ("profile_command(metrics=['timeline']) or", "`rooflens profile metrics=timeline -- PROGRAM` or"),
+        ('plan_profile with metrics ["a", "b"] states', "`rooflens plan metrics=a,b -- PROGRAM` states"),
+        ("list_workloads with by='launch' and", "`rooflens ls by=launch` and"),
+        ("profile_command(command=[a script])", "`rooflens profile` (command=[a script])"),
+        ("query_counters with SELECT 1", "`rooflens sql` with SELECT 1"),
+        ("`rooflens call plan_profile`", "`rooflens call plan_profile`"),
+        ("a/plan_profile.py, 'plan_profile', my.plan_profile", "a/plan_profile.py, 'plan_profile', my.plan_profile"),
+    ],
+)
+def test_a_tool_in_a_sentence_becomes_a_command(sentence: str, shown: str) -> None:
+    assert name_commands(sentence) == shown
+    assert name_commands(sentence, "x compute_timeline y") == (sentence if "compute_timeline" in sentence else shown)
 
 
 def test_csv_has_the_rows_of_the_main_table(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,8 +154,8 @@ def test_csv_has_the_rows_of_the_main_table(samples: Store, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["diagnose", "yax_before", "--csv"], "diagnose_bottleneck has no table"),
-        (["ls", "--csv", "--text"], "exclude each other"),
+        (["diagnose", "yax_before", "--csv"], "the answer of diagnose has no table"),
+        (["call", "list_workloads", "--csv", "--text"], "exclude each other"),
         (["metrics"], "WORKLOAD is missing"),
         (["compare", "yax_before"], "CANDIDATE is missing"),
         (["metrics", "yax_before", "metric=l2"], "Near names: metrics"),
