@@ -99,7 +99,7 @@ class Answer(Generic[R]):
         if self._draw is None:
             raise BadArgument("This answer has no picture", fix="Ask for a roofline, an occupancy, or a timeline")
         if ax is None:
-            return shown_figure(self._draw())
+            return shown_figure(self._draw)
         if not isinstance(self.result, RooflineResult):
             raise BadArgument("This picture cannot be drawn on other axes", fix="Call plot() without ax")
         self._draw(ax)
@@ -159,11 +159,11 @@ class Rows(Answer[QueryResult]):
         return self._frame if name in (None, "table") else super().df(name)
 
 
-def shown_figure(picture: Picture) -> Figure:
-    """The figure of a picture. Notebooks display it only after pyplot was imported, and it is made without it."""
+def shown_figure(draw: Callable[[], Picture]) -> Figure:
+    """The figure of a picture. Notebooks display it only if pyplot was imported before it is drawn."""
     if "IPython" in sys.modules:
         import matplotlib.pyplot  # noqa: F401
-    return picture.figure
+    return draw().figure
 
 
 def _paragraph(text: str) -> str:

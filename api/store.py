@@ -94,7 +94,8 @@ class OpenWorkload:
         if kind not in drawn:
             raise BadArgument(f"There is no picture {kind!r}", near(kind, drawn), f"Pictures: {', '.join(drawn)}")
         selected = {} if kind == "host" else {"kernel": kernel}
-        return shown_figure(pictures.one(drawn[kind])(self._store, None, {**self._about(), **selected}))
+        asked = {**self._about(), **selected}
+        return shown_figure(lambda: pictures.one(drawn[kind])(self._store, None, asked))
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML page about this workload; see ``OpenStore.report``."""
