@@ -126,6 +126,9 @@ class Answer(Generic[R]):
     def __repr__(self) -> str:
         return self.text
 
+    def _repr_png_(self) -> bytes | None:
+        return self.png
+
     def _repr_html_(self) -> str:
         parts = [_paragraph(self.result.answer or "")]
         if self.png:
