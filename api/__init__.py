@@ -2,12 +2,11 @@
 
 >>> import rooflens
 >>> store = rooflens.open()
->>> store["v1"].metrics("overview")
+>>> store["v1"].metrics("overview").df()
 """
 
 from ..analysis.base.problems import Problem
 from .calls import RunFailed
-from .store import OpenStore, open, samples
-from .workload import OpenWorkload
+from .store import OpenStore, OpenWorkload, open, samples
 
 __all__ = ["OpenStore", "OpenWorkload", "Problem", "RunFailed", "open", "samples"]

@@ -1,145 +1,196 @@
-"""The answers of tools as objects: tables as DataFrames, other fields as they are, and a view for notebooks."""
+"""The answers of tools as objects: the text, tables as DataFrames, a picture, and what a notebook displays."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
+import html
+import sys
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints
 
 import pydantic
 
-from ..analysis.base.problems import BadArgument, near
-from ..tools.base.results import Result, Table
-from .display import Chart, Drawing, View, of_any, of_records, value_text
+from ..analysis.base.problems import BadArgument, Problem, near
+from ..analysis.base.text import visible_lines
+from ..tools.base.results import NextCall, Result, Table
+from ..tools.compute_roofline import RooflineResult
+from ..tools.query_counters import QueryResult
+from ..tools.rendering import render
+from . import frames
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-R = TypeVar("R", bound=Result)
+    from ..analysis.plot.style import Picture
 
-OTHER_NAMES: Mapping[str, Mapping[str, str]] = {
-    "CompareResult": {"changed": "metrics", "launches": "launch", "summary": "answer"},
-    "DiagnosisResult": {
-        "verdicts": "kernels",
-        "findings": "kernels.findings",
-        "evidence": "kernels.findings.evidence",
-        "contradicting": "kernels.findings.contradicting",
-        "changes": "kernels.changes",
-        "loads": "kernels.units",
-        "next_counters": "kernels.next_counters",
-    },
-    "HotspotsResult": {"rows": "hotspots"},
-    "PlanResult": {"script": "script"},
-    "RooflineResult": {"limits": "pipes"},
-    "TimelineResult": {"verdict": "verdict.height"},
-}
-"""Result -> further names of its answer -> the field that each of them means, or the path to it."""
+R = TypeVar("R", bound=Result)
 _IDENTITY = ("number", "kernel", "subsystem")
 """Fields of a record that also identify the records below it."""
-_NOT_SHOWN = frozenset(("workload", "name", "notes", "next"))
-_TABLES = 4
-"""The maximum number of tables that a notebook displays."""
-_hints: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+_ROWS, _TABLES, _NOTES = 10, 4, 6
+"""The maximum numbers of rows of a table, of tables and of notes that a notebook displays."""
+_FIRST = 1000
+"""Rows of a query that are in its result and its text."""
+_hints, _adapter = cache(get_type_hints), cache(pydantic.TypeAdapter[Any])
 
 
-class Answer(Chart, Generic[R]):
-    """The answer of a tool, whose fields are attributes: tables are DataFrames, all other values are as they are.
+class Answer(Generic[R]):
+    """The answer of a tool: ``text``, tables with ``df()``, single values as attributes, and possibly a picture.
 
-    Records are also tables: lists of texts within them are joined by "; ", and lists of further records are tables of
-    their own, such as ``df("kernels.findings.evidence")`` of a diagnosis. Units are in ``attrs["units"]`` of a table.
-    ``dir()`` lists the names, and ``result`` is the complete result of the tool. An unknown name raises AttributeError.
+    ``result`` is the complete result, and ``json`` is the same as JSON. An attribute of the answer is the field of the
+    result with that name (``docs/reference/python.md`` lists them). A notebook displays the sentence that answers, the
+    first tables, the picture and the notes.
     """
 
-    def __init__(
-        self, result: R, title: str, drawing: Drawing | None = None, on_axes: Callable[[Axes], None] | None = None
-    ) -> None:
-        super().__init__(title, drawing)
-        self.result, self._on_axes = result, on_axes
+    def __init__(self, result: R, main: str = "table", draw: Callable[..., Picture] | None = None) -> None:
+        self.result, self._main, self._draw = result, main, draw
 
     def __getattr__(self, name: str) -> Any:
-        # This is called only for what is not found otherwise, and during unpickling before there is a result.
-        if name.startswith("_") or name == "result":
-            raise AttributeError(name)
-        if name not in self._names():
-            known = ", ".join(self._names())
-            raise AttributeError(f"The answer has no {name!r}. It has: {known}. {near(name, self._names())}".strip())
-        value = self.__dict__[name] = self._value(name)
-        return value
+        if name.startswith("_") or not hasattr(self.result, name):
+            raise AttributeError(f"The answer has no {name!r}. {near(name, dir(self))}".strip())
+        if name in self.tables:
+            raise AttributeError(f"{name} is a table: df({name!r})")
+        return getattr(self.result, name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._names()})
-
-    def df(self, name: str) -> pd.DataFrame:
-        """A table by its name, or records below records by a path. Raises BadArgument if there is no such table."""
-        import pandas as pd
-
-        first = name.partition(".")[0]
-        found = self._value(name) if first in self._names() else None
-        if not isinstance(found, pd.DataFrame):
-            tables = [known for known in self._names() if isinstance(getattr(self, known), pd.DataFrame)]
-            raise BadArgument(f"The answer has no table {name!r}", near(name, tables), f"Tables: {', '.join(tables)}")
-        return found
+        return sorted({*super().__dir__(), *type(self.result).model_fields} - {*self.tables})
 
     @property
     def text(self) -> str:
-        """The title and the facts, one per line."""
-        return self._view().text()
+        """The answer in words, as the command line prints it; long tables are truncated."""
+        return render.text(self.result.model_copy(update={"next": []}))
 
     @property
     def json(self) -> str:
         """The complete result of the tool as JSON."""
         return self.result.model_dump_json()
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of its tables; tables of records below records are paths, such as "kernels.findings"."""
+        return [*tables_of(type(self.result)), *self._further_tables]
+
+    @property
+    def _further_tables(self) -> Mapping[str, Table]:
+        """The tables that are declared to be shown in answers of the tool, by name."""
+        return getattr(self.result, "tables", {})
+
+    def df(self, name: str | None = None) -> pd.DataFrame:
+        """A table by its name; without a name, the main one. Missing figures are NaN or NA; integers stay integers.
+
+        ``attrs["units"]`` contains the units by column, and ``attrs["notes"]`` the notes of the answer. Records are
+        also tables: lists of texts within them are joined by "; ", and lists of further records are tables of their
+        own, such as ``df("kernels.findings.evidence")`` of a diagnosis. Raises BadArgument if there is no such table.
+        """
+        path = self._main if name is None else name
+        if path not in self.tables:
+            known = ", ".join(self.tables)
+            raise BadArgument(f"The answer has no table {path!r}", near(path, self.tables), f"Tables: {known}")
+        value: Any = self._further_tables.get(path, self.result)
+        for part in path.split(".") if value is self.result else ():
+            value = getattr(value, part, None)
+        if isinstance(value, Table):
+            return frames.of_table(value, self.result.notes)
+        return frames.of_records(list(_rows({}, self.result, path.split("."))), self.result.notes)
+
     def plot(self, ax: Axes | None = None) -> Figure:
         """A new matplotlib figure to show, change and save; a roofline can also be drawn on ``ax``.
 
         Raises Problem if there is nothing to draw, or if the picture cannot be drawn on other axes.
         """
+        if self._draw is None:
+            raise BadArgument("This answer has no picture", fix="Ask for a roofline, an occupancy, or a timeline")
         if ax is None:
-            return super().plot()
-        if self._on_axes is None:
+            return shown_figure(self._draw)
+        if not isinstance(self.result, RooflineResult):
             raise BadArgument("This picture cannot be drawn on other axes", fix="Call plot() without ax")
-        self._on_axes(ax)
+        self._draw(ax)
         figure: Figure = ax.get_figure(root=True)  # type: ignore[assignment]
         return figure
 
-    def _names(self) -> list[str]:
-        """The names of its fields, and the further names."""
-        kind = type(self.result)
-        return list(dict.fromkeys([*kind.model_fields, *OTHER_NAMES.get(kind.__name__, ())]))
+    @property
+    def png(self) -> bytes | None:
+        """The picture as PNG; None if there is nothing to draw."""
+        return self._picture.png if self._picture else None
 
-    def _value(self, name: str) -> Any:
-        """The value of a name or path; tables and lists of records are DataFrames."""
-        kind = type(self.result)
-        first, *rest = OTHER_NAMES.get(kind.__name__, {}).get(name, name).split(".")
-        annotation = kind.model_fields[first].annotation if first in kind.model_fields else None
-        value = getattr(self.result, first)
-        if Table in (annotation, *get_args(annotation)):
-            return of_any(value)
-        if _lists_records(annotation):
-            return of_records(list(_rows({}, value, rest)))
-        for part in rest:
-            value = getattr(value, part)
-        return value
+    @property
+    def svg(self) -> bytes | None:
+        """The picture as SVG; None if there is nothing to draw."""
+        return self._picture.svg if self._picture else None
 
-    def _view(self) -> View:
-        hidden = {*_NOT_SHOWN, *OTHER_NAMES.get(type(self.result).__name__, {}).values()}
-        values = {name: getattr(self, name) for name in self._names() if name not in hidden}
-        facts = {name.replace("_", " "): _fact_text(value) for name, value in values.items()}
-        tables = {name: value for name, value in values.items() if hasattr(value, "columns") and len(value)}
-        return View(self._title, facts, dict(list(tables.items())[:_TABLES]), notes=self.result.notes)
+    @cached_property
+    def _picture(self) -> Picture | None:
+        try:
+            return self._draw() if self._draw else None
+        except Problem:
+            return None
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_png_(self) -> bytes | None:
+        return self.png
+
+    def _repr_html_(self) -> str:
+        parts = [_paragraph(self.result.answer or "")]
+        if self.png:
+            parts.append(f'<img style="max-width:100%" src="data:image/png;base64,{b64encode(self.png).decode()}">')
+        names = dict.fromkeys([self._main, *(name for name in self.tables if "." not in name)])
+        filled = [(name, frame) for name in names if len(frame := self.df(name))]
+        for name, frame in filled[:_TABLES]:
+            shown = frame.dropna(axis="columns", how="all")
+            parts += [_paragraph(name), shown.to_html(escape=True, max_rows=_ROWS, na_rep="", index=False)]
+        parts += map(_paragraph, self.result.notes[:_NOTES])
+        return visible_lines(f"<div>{''.join(parts)}</div>")
 
 
-def _fact_text(value: Any) -> str:
-    """A value in a line; nothing for a table and for other values with several parts."""
-    if isinstance(value, str | int | float):
-        return value_text(value)
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return "; ".join(value)
-    return ""
+class Rows(Answer[QueryResult]):
+    """The rows of an SQL query, with the types of their columns; ``result`` and ``json`` have the first 1,000."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        columns, first = list(frame.columns), frame.head(_FIRST)
+        table = Table(
+            columns=columns,
+            units=[frame.attrs["units"].get(name) for name in columns],
+            rows=first.astype(object).where(first.notna(), None).to_numpy().tolist(),
+            total_rows=len(frame),
+            truncated=len(first) < len(frame),
+        )
+        super().__init__(QueryResult(table=table, notes=frame.attrs["notes"]))
+        self._frame = frame
+
+    def df(self, name: str | None = None) -> pd.DataFrame:
+        """All rows. Raises BadArgument for a name other than "table"."""
+        return self._frame if name in (None, "table") else super().df(name)
+
+
+def shown_figure(draw: Callable[[], Picture]) -> Figure:
+    """The figure of a picture. Notebooks display it only if pyplot was imported before it is drawn."""
+    if "IPython" in sys.modules:
+        import matplotlib.pyplot  # noqa: F401
+    return draw().figure
+
+
+def _paragraph(text: str) -> str:
+    return f"<p>{html.escape(text)}</p>" if text else ""
+
+
+@cache
+def tables_of(kind: type) -> list[str]:
+    """The names of the tables of a result, and the paths to tables and lists of records in its records."""
+    found = []
+    for name, annotation in _hints(kind).items():
+        if name == "tables":
+            continue
+        parts = (annotation, *get_args(annotation))
+        records = [part for part in parts if _is_record(part) and part is not NextCall]
+        if Table in parts or (_is_list(annotation) and records):
+            found.append(name)
+        found += [f"{name}.{below}" for part in records if part is not Table for below in tables_of(part)]
+    return found
 
 
 def _rows(above: Mapping[str, Any], value: Any, path: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -148,42 +199,32 @@ def _rows(above: Mapping[str, Any], value: Any, path: Sequence[str]) -> Iterator
         for record in value:
             yield from _rows(above, record, path)
     elif path:
-        row = _flatten(value)
-        known = {name: row[name] for name in _IDENTITY if hasattr(value, name)}
+        known = {name: getattr(value, name) for name in _IDENTITY if hasattr(value, name)}
         yield from _rows({**above, **known}, getattr(value, path[0]), path[1:])
     elif value is not None:
-        yield {**above, **_flatten(value)}
+        kind: Any = type(value)
+        yield _flat({**above, **_adapter(kind).dump_python(value)})
 
 
-def _flatten(record: Any) -> dict[str, Any]:
+def _flat(record: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record, and of the records in it, as one row without lists of records."""
     row: dict[str, Any] = {}
-    for name, annotation in _hints(type(record)).items():
-        value = getattr(record, name)
-        if _lists_records(annotation):
-            continue
-        if isinstance(value, list | tuple):
-            row[name] = "; ".join(map(str, value)) or None
-        elif not _is_record(type(value)):
+    for name, value in record.items():
+        if isinstance(value, dict):
+            row.update(_flat(value))
+        elif not isinstance(value, list):
             # The number of a kernel selects it only with this prefix; without it, it is a pattern.
             row[name] = f"#{value}" if name == "number" else value
-        elif _has_text(type(value)):
-            row[name] = str(value)
-        else:
-            row.update(_flatten(value))
+        elif not any(isinstance(part, dict) for part in value):
+            row[name] = "; ".join(map(str, value)) or None
     return row
 
 
-def _lists_records(annotation: Any) -> bool:
-    """Whether an annotation stands for a list of records that have no text of their own."""
-    elements = get_args(annotation) if get_origin(annotation) in (list, tuple, Sequence) else ()
-    return any(_is_record(element) and not _has_text(element) for element in elements)
+def _is_list(annotation: Any) -> bool:
+    return getattr(annotation, "__origin__", None) in (list, tuple, Sequence)
 
 
 def _is_record(kind: Any) -> bool:
-    return isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel))
-
-
-def _has_text(kind: type) -> bool:
-    text: Any = kind.__str__
-    return text not in (object.__str__, pydantic.BaseModel.__str__)
+    """Whether values of a type are records, which have fields but no text of their own."""
+    fields = isinstance(kind, type) and (dataclasses.is_dataclass(kind) or issubclass(kind, pydantic.BaseModel))
+    return fields and kind.__str__ in (object.__str__, pydantic.BaseModel.__str__)

@@ -1,49 +1,146 @@
-"""A store as an object: its workloads by name, SQL queries, imports, runs, plans and comparisons."""
+"""Stores and workloads as objects, with the complete answers of all tools about them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from ..analysis.base.problems import BadArgument, NotFound
+from ..analysis.base.problems import BadArgument, NotFound, near
 from ..analysis.base.text import count_text
-from ..analysis.store.schema import iso
-from ..analysis.store.store import Store
-from ..analysis.tables import schema
-from ..tools.compute_occupancy import OccupancyResult, compute_occupancy
-from ..tools.get_run import RunResult
-from ..tools.import_profile import ImportResult, import_profile
-from ..tools.list_devices import DevicesResult, list_devices
-from ..tools.list_workloads import WorkloadsResult, list_workloads
-from ..tools.plan_profile import PlanResult, plan_profile
+from ..analysis.store.store import Manifest, Store
+from ..tools import plot
+from ..tools.compare_workloads import compare_workloads
+from ..tools.compute_metrics import compute_metrics
+from ..tools.compute_occupancy import compute_occupancy
+from ..tools.compute_roofline import compute_roofline
+from ..tools.compute_timeline import compute_timeline
+from ..tools.diagnose_bottleneck import diagnose_bottleneck
+from ..tools.find_hotspots import find_hotspots
+from ..tools.import_profile import import_profile as read_profile
+from ..tools.list_devices import list_devices
+from ..tools.list_workloads import list_workloads
+from ..tools.plan_profile import plan_profile
 from ..tools.profile_command import profile_command
 from ..tools.run_peak_benchmarks import run_peak_benchmarks
-from ..tools.search_metrics import SearchResult, search_metrics
+from ..tools.search_metrics import search_metrics as find_metrics
 from ..tools.sql import unlimited_query
-from . import display
-from .answers import Answer
-from .calls import Asked, asks, changing, compare, report
-from .display import DisplayedObject, View
-from .workload import OpenWorkload
+from . import frames, pictures
+from .answers import Rows, shown_figure
+from .calls import Asked, changing, verb
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
-    from ..tools.compare_workloads import CompareResult
+
+def _query(
+    store: Store, manifests: Sequence[Manifest], sql: str, tables: Mapping[str, Any], notes: Sequence[str]
+) -> Rows:
+    with changing(store):
+        return Rows(frames.of_rows(unlimited_query.query(store, manifests, sql, tables), notes))
 
 
-class OpenStore(DisplayedObject):
+class OpenWorkload:
+    """A workload of a store, as returned by ``store["name"]``. It never changes, but it can be deleted.
+
+    ``id`` is unique, ``name`` can be shared. ``arch`` (gfx90a, sm_90), ``device`` and ``command`` are None if the
+    profile does not state them. ``tags`` are labels, ``facts`` are figures of the device, ``warnings`` are doubts about
+    the profile that were found at import, and ``created_ns`` is the time of the import in ns since 1970 (UTC).
+
+    In all methods, ``kernel`` is a pattern (RE2) that is searched in the names of kernels, or ranks by time ("#1",
+    "#1,#3"; "#1.2" is the second launch configuration of the first kernel). ``dispatches`` are ids or a text such as
+    "0,2,5-9". ``source_roots`` are folders of source files, for profiles without text. An invalid argument and a
+    deleted workload raise a Problem.
+    """
+
+    def __init__(self, store: Store, manifest: Manifest) -> None:
+        self._store, self._manifest = store, manifest
+        self.warnings = [warning.text for warning in manifest.warnings]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._manifest, name)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its Parquet files; those of a shared store are downloaded first."""
+        with changing(self._store):
+            return self._store.folder(self._manifest)
+
+    kernels = verb(list_workloads, "Its kernels by total time, or its launch configurations or ranges (NVTX, ROCTX).")
+    metrics = verb(compute_metrics)
+    roofline = verb(compute_roofline, main="points", picture=pictures.roofline)
+    occupancy = verb(compute_occupancy, main="kernels", picture=pictures.one(plot.draw_occupancy))
+    timeline = verb(compute_timeline, main="findings", picture=pictures.one(plot.over_time), top_n=100)
+    diagnose = verb(diagnose_bottleneck, main="kernels")
+    hotspots = verb(find_hotspots, main="hotspots", further="source_roots")
+    compare = verb(
+        compare_workloads, main="kernels", picture=pictures.comparison, subject="baseline", detail="everything"
+    )
+
+    def sql(self, sql: str, **tables: pd.DataFrame) -> Rows:
+        """All rows of one SELECT statement (DuckDB) over the tables of this workload; see ``OpenStore.sql``."""
+        return _query(self._store, [self._current_manifest()], sql, tables, ())
+
+    def plot(self, kind: Literal["speed_of_light", "host"], kernel: str | None = None) -> Figure:
+        """A matplotlib figure of the percentages of peak by subsystem, or of the stacks of the host (of all kernels).
+
+        Answers draw the other pictures. Raises Problem if there is nothing to draw.
+        """
+        drawn: dict[str, Any] = {"speed_of_light": plot.draw_speed_of_light, "host": plot.draw_host}
+        if kind not in drawn:
+            raise BadArgument(f"There is no picture {kind!r}", near(kind, drawn), f"Pictures: {', '.join(drawn)}")
+        selected = {} if kind == "host" else {"kernel": kernel}
+        asked = {**self._about(), **selected}
+        return shown_figure(lambda: pictures.one(drawn[kind])(self._store, None, asked))
+
+    def report(self, output: str | Path | None = None) -> Path:
+        """Write the HTML page about this workload; see ``OpenStore.report``."""
+        return OpenStore(self._store).report(self, output=output)
+
+    def __repr__(self) -> str:
+        m = self._manifest
+        held = f"{count_text(m.dispatches, 'dispatch')} of {count_text(m.kernels, 'kernel')}"
+        return f"Workload {m.name!r} ({m.id}): {held}, {m.device or 'device not stated'}, {m.arch or 'no target'}"
+
+    def _about(self, subject: str = "workload") -> Asked:
+        return {subject: self._current_manifest().id}
+
+    def _current_manifest(self) -> Manifest:
+        """Its manifest. Raises NotFound if the workload is no longer in the store."""
+        try:
+            return self._store.resolve(self.id)
+        except NotFound as problem:
+            raise NotFound(
+                f"Workload {self.name!r} ({self.id}) is no longer in the store {self._store.root}",
+                "it was deleted, or the folder no longer exists",
+                "workloads() of the store lists the existing ones",
+            ) from problem
+
+
+def _opened(tool: Callable[..., Any], doc: str) -> Callable[..., OpenWorkload]:
+    """A method that returns the workload that ``tool`` made."""
+    ask = verb(tool, doc, further="progress")
+
+    @wraps(ask)
+    def method(self: OpenStore, *given: Any, **options: Any) -> OpenWorkload:
+        return self[str(ask(self, *given, **options).workload)]
+
+    method.__annotations__ = {"return": "OpenWorkload"}
+    return method
+
+
+class OpenStore:
     """A store of workloads, as returned by ``rooflens.open()``.
 
     ``store["name"]`` is a workload by id, unique id prefix, name (the newest with this name) or ``latest``. Other
     processes may add workloads at any time; every call sees the current content. Nothing stays open between calls,
-    and several threads may use a store at the same time.
+    and several threads may use a store at the same time. ``progress`` (such as ``print``) is called with what is done;
+    an interrupt cancels a run, and a run that fails raises RunFailed.
     """
-
-    _about: Asked = {}
-    """The arguments that all its questions share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,8 +154,6 @@ class OpenStore(DisplayedObject):
     def read_only(self) -> bool:
         """Whether the store is opened for reading only."""
         return self._store.read_only
-
-    # -- workloads -------------------------------------------------------------------------------------
 
     def __getitem__(self, workload: str) -> OpenWorkload:
         """The workload with an id, a unique id prefix, a name or ``latest``. Raises NotFound with similar names."""
@@ -88,125 +183,62 @@ class OpenStore(DisplayedObject):
     def _ipython_key_completions_(self) -> list[str]:
         return list(dict.fromkeys(m.name for m in reversed(self._store.scan()[0])))
 
-    @asks(list_workloads, by="kernel")
-    def workloads(self, result: WorkloadsResult, asked: Asked) -> pd.DataFrame:
-        """Its workloads, newest first: id, name, time (UTC), device, and the size of its content."""
-        import pandas as pd
+    workloads = verb(
+        list_workloads, "Its workloads, newest first, with the times of their imports in UTC.", by="kernel"
+    )
+    compare = verb(compare_workloads, main="kernels", picture=pictures.comparison, detail="everything")
+    plan = verb(plan_profile, main="passes")
+    search_metrics = verb(find_metrics)
+    occupancy = verb(compute_occupancy, main="kernels")
+    devices = verb(list_devices, main="devices")
+    benchmark = verb(run_peak_benchmarks, main="ceilings", further="progress")
+    import_profile = _opened(
+        read_profile, "Import a profile or trace and return its workload, whose ``warnings`` doubt it."
+    )
+    profile = _opened(
+        profile_command,
+        "Run a program, a list of arguments, under the profiler of this machine, wait, and return its workload.",
+    )
 
-        frame = display.of_table(result.table, result.notes)
-        frame["created"] = pd.to_datetime(frame["created"], utc=True)
-        return frame
-
-    def tables(self) -> pd.DataFrame:
-        """The columns of every SQL table with type, unit and meaning; every counter is a column."""
-        rows = [
-            {"table": table, "column": name, "type": c.type, "unit": c.unit, "description": c.description}
-            for table, described in schema().items()
-            for name, c in described.columns.items()
-        ]
-        return display.of_records(rows)
-
-    def sql(self, sql: str, **tables: pd.DataFrame) -> pd.DataFrame:
+    def sql(self, sql: str, **tables: pd.DataFrame) -> Rows:
         """All rows of one SELECT statement (DuckDB) over all workloads, and over DataFrames passed by name.
+
+        ``SHOW TABLES`` and ``DESCRIBE counters`` list tables and columns, which docs/reference/schema.md describes;
+        ``FROM ceilings`` has what devices can reach, ``FROM log`` the experiments. Raises Problem for a mistake.
 
         >>> store.sql("SELECT w.name, d.kernel, d.duration_ns FROM dispatches d JOIN workloads w USING (workload)")
         """
         manifests, broken = self._store.scan()
-        with changing(self._store):
-            rows = unlimited_query.query(self._store, manifests, sql, tables)
-        return display.of_rows(rows, [f"Left out: {sentence}" for sentence in broken])
-
-    def ceilings(self) -> pd.DataFrame:
-        """The ceilings of devices, measured or stated by profiles, with the origin of each figure."""
-        return self.sql("FROM ceilings")
-
-    def log(self) -> pd.DataFrame:
-        """The experiment log: what was changed, why, and with what result."""
-        return self.sql("FROM log")
-
-    def compare(
-        self,
-        baseline: str | OpenWorkload,
-        candidate: str | OpenWorkload | Sequence[str | OpenWorkload],
-        **options: Any,
-    ) -> Answer[CompareResult]:
-        """Decide whether a change helped: times with intervals, sameness of the work, and the parts of the change.
-
-        ``options`` are the other parameters of compare_workloads (docs/reference/tools.md): kernel, by, metrics, ...
-        ``group`` compares split or fused kernels as one: {"name": ["pattern before", "pattern after"]}. ``checked`` is
-        the result of the program's own check of the candidate. ``hypothesis`` and ``change`` are written to the log.
-        """
-        return compare(self._store, baseline, candidate, options)
+        return _query(self._store, manifests, sql, tables, [f"Left out: {sentence}" for sentence in broken])
 
     def report(self, *workloads: str | OpenWorkload, output: str | Path | None = None) -> Path:
-        """Write an HTML page about workloads and return its path. The first workload is the baseline of the others."""
-        words = [one if isinstance(one, str) else one.id for one in workloads or ("latest",)]
-        return report(self._store, words, output)
+        """Write an HTML page about workloads and return its path. The first workload is the baseline of the others.
 
-    # -- new workloads ---------------------------------------------------------------------------------
-
-    @asks(import_profile, "path", listened=True)
-    def import_profile(self, result: ImportResult, asked: Asked) -> OpenWorkload:
-        """Import a profile; ``progress`` (such as ``print``) is called with the progress.
-
-        Doubts about the profile are in ``warnings`` of the workload. Raises BadInput if the file is not a profile.
+        Raises a Problem like `rooflens report`: for unknown workloads, for more than eight, and if the file exists.
         """
-        return self[result.workload]
+        # The page belongs to the server, which also offers it to clients as an app. There should be only one page.
+        from ..server.commands.exports import write
 
-    @asks(profile_command, "command", "metrics", listened=True)
-    def profile(self, result: RunResult, asked: Asked) -> OpenWorkload:
-        """Run a program under the profiler of this machine and wait for its workload.
+        if str(output) == "-":
+            raise BadArgument("The page cannot be written to '-'", fix="Name a file")
+        words = [one if isinstance(one, str) else one._about()["workload"] for one in workloads or ("latest",)]
+        with changing(self._store):
+            written = write(self._store, words, None if output is None else str(output))
+        assert written is not None
+        return written.absolute()
 
-        ``command`` is a list of arguments, which no shell interprets. An interrupt cancels the run. Raises RunFailed if
-        the program or its profiler fails, and MissingTool if there is no profiler.
-        """
-        return self[str(result.workload)]
+    def _about(self, _: str) -> Asked:
+        """A store has no workload of its own to ask about."""
+        return {}
 
-    # -- what needs no profile --------------------------------------------------------------------------
-
-    @asks(plan_profile, "gpu", "metrics")
-    def plan(self, result: PlanResult, asked: Asked) -> Answer[PlanResult]:
-        """The counter passes that metrics need on a GPU, and the commands for any machine. Nothing is run."""
-        return Answer(result, f"Plan for {asked['gpu']}")
-
-    @asks(search_metrics, "query", "gpu")
-    def search_metrics(self, result: SearchResult, asked: Asked) -> pd.DataFrame:
-        """The metrics of the catalogue that match (all without a query): id, unit, formula, counters, GPUs, meaning."""
-        return display.of_table(result.table, result.notes)
-
-    @asks(compute_occupancy, "gpu")
-    def occupancy(self, result: OccupancyResult, asked: Asked) -> Answer[OccupancyResult]:
-        """The occupancy from numbers, or of the kernels in a compiled AMD code object."""
-        return Answer(result, f"Occupancy on {result.gpu}")
-
-    @asks(list_devices)
-    def devices(self, result: DevicesResult, asked: Asked) -> pd.DataFrame:
-        """The GPUs and processors of this machine; notes explain what prevents profiling."""
-        return display.of_records([device.model_dump(mode="json") for device in result.devices], result.notes)
-
-    @asks(run_peak_benchmarks, "device", listened=True)
-    def benchmark(self, result: RunResult, asked: Asked) -> pd.DataFrame:
-        """Measure what a device can reach, or return results of the last 90 days, unless ``again`` is given."""
-        frame = display.of_any(result.ceilings)
-        frame.attrs["notes"] = list(result.notes)
-        return frame
-
-    # -- showing itself --------------------------------------------------------------------------------
-
-    def _view(self) -> View:
+    def __repr__(self) -> str:
         manifests, broken = self._store.scan()
-        mode = ", read-only" if self.read_only else ""
-        title = f"rooflens store {self._store.address} ({count_text(len(manifests), 'workload')}{mode})"
-        facts = {}
-        if manifests:
-            newest = manifests[-1]
-            facts["newest"] = f"{newest.name!r} ({newest.id}), {iso(newest.created_ns)}"
-        return View(title, facts, notes=[f"Left out: {sentence}" for sentence in broken])
+        held = [count_text(len(manifests), "workload"), *(["read-only"] if self.read_only else [])]
+        held += [f"{len(broken)} left out"] if broken else []
+        return f"rooflens store {self._store.address} ({', '.join(held)})"
 
     def _repr_html_(self) -> str:
-        columns = ["name", "workload", "created", "arch", "device", "kernels", "dispatches", "tags"]
-        tables = {"workloads, newest first": self.workloads()[columns]} if len(self) else {}
-        return replace(self._view(), tables=tables).html()
+        return self.workloads()._repr_html_()
 
 
 def open(store: str | Path | None = None, *, read_only: bool = False) -> OpenStore:

@@ -18,7 +18,7 @@ from typing import Any
 import rooflens
 from rooflens.analysis import tables as sql_tables
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.api import answers, display
+from rooflens.api import answers
 from rooflens.server.commands import NAMES, command
 from rooflens.server.mcp.toolbox import TOOLS
 from rooflens.tools import (
@@ -165,9 +165,7 @@ def _option(action: argparse.Action) -> str:
     return f"| `{names}` | {(action.help or '').replace('|', chr(92) + '|').replace('%%', '%')} |"
 
 
-_OBJECTS = (
-    rooflens.OpenStore, rooflens.OpenWorkload, answers.Answer, display.Chart, rooflens.Problem, rooflens.RunFailed,
-)  # fmt: skip
+_OBJECTS = (rooflens.OpenStore, rooflens.OpenWorkload, answers.Answer, rooflens.Problem, rooflens.RunFailed)
 _ANSWERS = {
     "compare()": compare_workloads.CompareResult, "diagnose()": diagnose_bottleneck.DiagnosisResult,
     "hotspots()": find_hotspots.HotspotsResult, "occupancy()": compute_occupancy.OccupancyResult,
@@ -192,12 +190,11 @@ def python() -> str:
         for name, member in _members(kind):
             shown = name if isinstance(member, property) or not callable(member) else f"{name}{_signature(member)}"
             lines.append(_documented(shown, getattr(member, "func", member)))
-    lines += ["\n## The names of an answer\n", "| answer of | attributes |", "|---|---|"]
+    lines += ["\n## The names of an answer\n", "| answer of | attributes | tables |", "|---|---|---|"]
     for method, result in _ANSWERS.items():
-        further = answers.OTHER_NAMES.get(result.__name__, {})
-        names = [f"`{name}`" for name in result.model_fields if name not in further and name != "next"]
-        names += [f"`{name}`" + (f" (`{path}`)" if path != name else "") for name, path in further.items()]
-        lines.append(f"| `{method}` | {', '.join(names)} |")
+        tables = [f"`{name}`" for name in answers.tables_of(result)]
+        names = [f"`{name}`" for name in result.model_fields if name != "next" and f"`{name}`" not in tables]
+        lines.append(f"| `{method}` | {', '.join(names)} | {', '.join(tables)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -52,7 +52,7 @@ _SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_sampl
 _TracedRow = namedtuple("_TracedRow", "kernel baseline_cycles candidate_cycles")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
-_EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL}
+_EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL, "everything": tables.EVERYTHING}
 _SERIES = 20
 
 
@@ -134,13 +134,13 @@ class ComparisonRequest:
 
     baseline: str
     candidates: Sequence[str]
-    kernel: str | None = None
-    by: Literal["kernel", "launch"] = "kernel"
-    group: Mapping[str, Sequence[str]] | None = None
-    checked: bool | None = None
-    hypothesis: str = ""
-    change: str = ""
-    metrics: Sequence[str] = ()
+    kernel: str | None
+    by: Literal["kernel", "launch"]
+    group: Mapping[str, Sequence[str]] | None
+    checked: bool | None
+    hypothesis: str
+    change: str
+    metrics: Sequence[str]
 
 
 def comparison_result(store: Store, asked: ComparisonRequest, extent: Extent) -> CompareResult:

@@ -16,16 +16,16 @@ def optimise(store: rooflens.OpenStore, versions: list[str]) -> str:
     """Walk through the versions; the name of the one that is to be kept."""
     kept = profile(store, versions[0])
     for version in versions[1:]:
-        verdict = kept.diagnose().verdicts.iloc[0]
+        verdict = kept.diagnose().df().iloc[0]
         print(f"{kept.name}: {verdict['subsystem']} ({verdict['bound']}), confidence {verdict['confidence']:.2f}")
         candidate = profile(store, version)
         found = store.compare(kept, candidate, change=version)
         print(f"{version}: {found.verdict}, same work: {found.same_work}")
-        print(found.changed[["metric", "baseline", "candidate", "unit"]].head(3).to_string(index=False))
+        print(found.df("metrics")[["metric", "baseline", "candidate", "unit"]].head(3).to_string(index=False))
         if found.verdict == "improved" and found.same_work == "yes":
             kept = candidate
         else:
-            print(f"{kept.name} is kept: {found.summary}")
+            print(f"{kept.name} is kept: {found.answer}")
     return kept.name
 
 

@@ -60,32 +60,31 @@ def test_an_id_prefix_of_several_workloads_is_refused_with_their_ids(store: roof
 
 
 def test_workloads_are_a_frame_newest_first_with_times_in_utc(store: rooflens.OpenStore) -> None:
-    found = store.workloads()
+    found = store.workloads().df()
     assert list(found["name"]) == ["yax_after", "yax_before"]
     assert isinstance(found["created"].dtype, pd.DatetimeTZDtype) and str(found["created"].dt.tz) == "UTC"
     assert found["dispatches"].dtype == "int64" and found["counters"].gt(0).all()
 
 
 def test_points_in_time_are_such_in_own_sql_too_and_texts_stay_texts(store: rooflens.OpenStore) -> None:
-    listed = store.workloads().set_index("workload")["created"]
-    found = store.sql("SELECT workload, created AS at, substr(created, 1, 10) AS day FROM workloads").set_index(
-        "workload"
-    )
+    listed = store.workloads().df().set_index("workload")["created"]
+    found = store.sql("SELECT workload, created AS at, substr(created, 1, 10) AS day FROM workloads")
+    found = found.df().set_index("workload")
     assert found["at"].dtype == listed.dtype and found["at"].sort_index().equals(listed.sort_index().rename("at"))
     assert found.attrs["units"] == {"at": "UTC"} and found["day"].str.fullmatch(r"\d{4}-\d\d-\d\d").all()
-    none = store.sql("SELECT created FROM workloads WHERE false")["created"]
+    none = store.sql("SELECT created FROM workloads WHERE false").df()["created"]
     assert isinstance(none.dtype, pd.DatetimeTZDtype) and none.empty
 
 
 def test_what_another_process_adds_or_deletes_is_seen_at_once(tmp_path: Path, profile: Profile) -> None:
     ours, theirs = rooflens.open(tmp_path / "store"), rooflens.open(tmp_path / "store")
-    assert len(ours) == 0 and "0 workloads" in repr(ours) and ours.workloads().empty
+    assert len(ours) == 0 and "0 workloads" in repr(ours) and ours.workloads().df().empty
     made = theirs.import_profile(profile(), name="v1")
-    assert list(ours.workloads()["name"]) == ["v1"]
+    assert list(ours.workloads().df()["name"]) == ["v1"]
     held = ours["v1"]
-    assert len(held.kernels()) == 1
+    assert len(held.kernels().df()) == 1
     shutil.rmtree(made.folder)
-    for question in (held.kernels, held.metrics, held.dispatches, held.roofline, lambda: held.sql("FROM dispatches")):
+    for question in (held.kernels, held.metrics, held.roofline, held.report, lambda: held.sql("FROM dispatches")):
         with pytest.raises(rooflens.Problem, match=r"'v1' .* is no longer in the store.*deleted"):
             question()
     assert held.name == "v1"
@@ -99,7 +98,7 @@ def test_a_store_whose_folder_is_gone_says_so(tmp_path: Path, profile: Profile) 
         held.metrics()
     with pytest.raises(rooflens.Problem, match="is empty"):
         store["v1"]
-    assert store.workloads().empty and store.sql("FROM dispatches").empty
+    assert store.workloads().df().empty and store.sql("FROM dispatches").df().empty
 
 
 def test_a_file_is_no_store(tmp_path: Path) -> None:
@@ -131,7 +130,7 @@ def test_a_read_only_store_refuses_what_writes(store: rooflens.OpenStore, profil
         reading.import_profile(profile())
     with pytest.raises(rooflens.Problem, match="reading only"):
         reading.profile(["true"])
-    assert len(reading["yax_before"].metrics()) > 10
+    assert len(reading["yax_before"].metrics().df()) > 10
 
 
 def test_two_stores_and_many_threads_do_not_mix(
@@ -139,8 +138,8 @@ def test_two_stores_and_many_threads_do_not_mix(
 ) -> None:
     def asked(n: int) -> tuple[str, int]:
         w = (store["yax_before"], shipped["matmul_fp64"])[n % 2]
-        kernels = w.sql("SELECT DISTINCT kernel FROM dispatches")
-        return w.name, len(kernels) + len(w.kernels())
+        kernels = w.sql("SELECT DISTINCT kernel FROM dispatches").df()
+        return w.name, len(kernels) + len(w.kernels().df())
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(asked, range(24)))
@@ -152,7 +151,7 @@ def test_nothing_stays_open_after_a_question(store: rooflens.OpenStore) -> None:
         return [path for path in map(_opened, os.listdir("/proc/self/fd")) if path.startswith(str(store.root))]  # noqa: PTH208
 
     w = store["yax_before"]
-    w.sql("FROM counters"), w.metrics(), w.dispatches()
+    w.sql("FROM counters"), w.metrics(), w.sql("FROM dispatches")
     del w
     gc.collect()
     assert files() == []
@@ -176,28 +175,23 @@ def test_a_failing_program_is_a_problem_with_what_it_printed(tmp_path: Path) -> 
 
 def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> None:
     plan = store.plan("gfx90a", "roofline.f32.hbm", command=["./app", "-n", "8"])
-    assert len(plan.passes) >= 1 and "./app -n 8" in plan.script and plan.script.startswith("mkdir -p ")
-    assert plan.files["text"].all()
+    assert len(plan.df()) >= 1 and "./app -n 8" in plan.script and plan.script.startswith("mkdir -p ")
+    assert plan.df("files")["text"].all()
     with pytest.raises(rooflens.Problem, match="has no argument 'comand'"):
         store.plan("gfx90a", comand=["./app"])
 
 
 def test_metrics_are_found_in_the_catalogue(store: rooflens.OpenStore) -> None:
     found = store.search_metrics("17.3.7", gpu="gfx90a")
-    assert found.iloc[0]["name"] == "l2.hit_rate_pct"
-    assert len(store.search_metrics("")) > 500
+    assert found.df().iloc[0]["name"] == "l2.hit_rate_pct"
+    assert len(store.search_metrics("").df()) > 500
 
 
 def test_occupancy_of_numbers_needs_no_workload(store: rooflens.OpenStore) -> None:
     found = store.occupancy("gfx90a", vgprs=44, lds_bytes=24 * 1024, workgroup_size=256)
-    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.limits["waves_per_cu"].max() == 64
+    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.df("limits")["waves_per_cu"].max() == 64
     with pytest.raises(rooflens.Problem, match="no picture"):
         found.plot()
-
-
-def test_tables_are_described(store: rooflens.OpenStore) -> None:
-    columns = store.tables().set_index(["table", "column"])
-    assert columns.loc[("dispatches", "duration_ns"), "unit"] == "ns"
 
 
 def test_an_experiment_is_kept_in_the_log(tmp_path: Path) -> None:
@@ -206,4 +200,4 @@ def test_an_experiment_is_kept_in_the_log(tmp_path: Path) -> None:
         store.import_profile(rooflens.samples()[name], name=name)
     found = store.compare("yax_before", "yax_after", hypothesis="fewer bytes", change="row loop")
     assert found.result.logged
-    assert list(store.log()["change"]) == ["row loop"]
+    assert list(store.sql("FROM log").df()["change"]) == ["row loop"]

@@ -15,14 +15,14 @@ import pytest
 
 import rooflens
 from rooflens.analysis.store.store import Store
-from rooflens.api.display import _series
+from rooflens.api.frames import series
 from rooflens.server.mcp.toolbox import call
 
 Profile = Callable[..., Path]
 
 
 def test_metrics_are_those_of_the_tool_with_every_digit(store: rooflens.OpenStore) -> None:
-    found = store["yax_before"].metrics("*")
+    found = store["yax_before"].metrics("*").df()
     tool = call(
         Store(store.root),
         "compute_metrics",
@@ -35,7 +35,7 @@ def test_metrics_are_those_of_the_tool_with_every_digit(store: rooflens.OpenStor
 
 
 def test_a_figure_that_is_missing_is_nan_with_its_reason(store: rooflens.OpenStore) -> None:
-    found = store["yax_before"].metrics(["occupancy.waves", "l2.hit_rate_pct"]).set_index("name")
+    found = store["yax_before"].metrics(["occupancy.waves", "l2.hit_rate_pct"]).df().set_index("name")
     assert found["avg"].dtype == found["peak"].dtype == "float64"
     assert math.isnan(found.loc["occupancy.waves", "avg"])
     assert "SQ_LEVEL_WAVES_ACCUM missing" in found.loc["occupancy.waves", "reason"]
@@ -44,19 +44,19 @@ def test_a_figure_that_is_missing_is_nan_with_its_reason(store: rooflens.OpenSto
 
 
 def test_units_and_notes_are_plain_attributes_that_survive_selection(store: rooflens.OpenStore) -> None:
-    kernels = store["yax_before"].kernels()
+    kernels = store["yax_before"].kernels().df()
     assert kernels.attrs["units"]["total_ns"] == "ns" and kernels[kernels.calls > 0].attrs["units"]["pct"] == "%"
     assert json.loads(json.dumps(kernels.attrs)) == kernels.attrs
 
 
 def test_integers_stay_integers_and_missing_ones_are_na(store: rooflens.OpenStore) -> None:
-    dispatches = store["yax_before"].dispatches()
+    dispatches = store["yax_before"].sql("FROM dispatches").df()
     assert dispatches["start_ns"].dtype == dispatches["dispatch_id"].dtype == "int64"
     assert dispatches["vgpr"].dtype == "Int64" and dispatches["vgpr"].isna().all()
 
 
 def test_a_column_of_truth_values_and_others_is_not_converted() -> None:
-    assert [_series(values, False).dtype for values in ([True, False], [True, None], [True, 2])] == [
+    assert [series(values, False).dtype for values in ([True, False], [True, None], [True, 2])] == [
         "bool",
         "boolean",
         "object",
@@ -71,56 +71,49 @@ def test_times_beyond_the_precision_of_floating_point_are_exact(tmp_path: Path, 
     text[1] = f"0,k,64,256,64,{start},{start + 501},10"
     (folder / "pmc_perf.csv").write_text("\n".join(text) + "\n")
     w = store.import_profile(folder, name="late")
-    assert start in set(w.dispatches()["start_ns"])
+    assert start in set(w.sql("FROM dispatches").df()["start_ns"])
     sums = w.sql(
         "SELECT sum(start_ns) AS s, CASE WHEN dispatch_id = 0 THEN start_ns END AS some FROM dispatches GROUP BY ALL"
-    )
+    ).df()
     assert sums["s"].dtype == "int64" and start in set(sums["s"])
     assert sums["some"].dtype == "Int64" and start in set(sums["some"].dropna()) and sums["some"].isna().any()
 
 
 def test_launches_are_selected_by_rank_pattern_configuration_and_id(shipped: rooflens.OpenStore) -> None:
     w = shipped["matmul_fp64"]
-    every = w.dispatches()
-    first = w.kernels().iloc[0]["kernel"]
-    assert set(w.dispatches("#1")["kernel"]) == {first} == set(w.counters("#1.1")["kernel"])
-    assert list(w.dispatches(dispatches=every.dispatch_id.tail(2))["dispatch_id"]) == list(every.dispatch_id.tail(2))
-    assert len(w.dispatches(dispatches=range(10**6))) == len(every)
-    assert len(w.metrics("dispatch.duration_ns", by="kernel")) == len(w.kernels())
-    one = w.metrics(
-        "dispatch.duration_ns", kernel="#1", dispatches=[int(every[every.kernel == first].dispatch_id.iloc[0])]
-    )
+    every = w.sql("FROM dispatches").df()
+    kernels = w.kernels().df()
+    assert list(w.metrics("dispatch.duration_ns", by="kernel", kernel="#1").df()["kernel"]) == [kernels["kernel"][0]]
+    assert len(w.metrics("dispatch.duration_ns", by="kernel").df()) == len(kernels)
+    assert "number" in w.kernels(by="launch").df() and len(w.metrics("2", dispatches=range(10**6)).df())
+    ids = every[every.kernel == kernels["kernel"][0]].dispatch_id
+    one = w.metrics("dispatch.duration_ns", kernel="#1", dispatches=ids.head(1)).df()
     assert one["n"].item() == 1
     with pytest.raises(rooflens.Problem, match="No kernel of 'matmul_fp64' matches 'nope'"):
-        w.dispatches("nope")
+        w.roofline("nope")
     with pytest.raises(rooflens.Problem, match="dispatches cannot be read"):
-        w.dispatches(dispatches=["x"])  # type: ignore[list-item]
+        w.metrics(dispatches=["x"])
 
 
-def test_a_table_is_whole_and_its_names_are_checked(store: rooflens.OpenStore) -> None:
+def test_raw_counters_and_passes_are_tables(store: rooflens.OpenStore) -> None:
     w = store["yax_before"]
-    assert {"SQ_WAVES", "TCC_HIT_sum"} <= set(w.counters().columns)
-    assert list(w.table("counters", columns=["SQ_WAVES"]).columns) == ["SQ_WAVES"]
-    assert len(w.table("facts")) == len(w.facts)
-    for wrong, told in ((lambda: w.table("dispatch"), "Near names: dispatches"),
-                        (lambda: w.table("counters", columns=["SQ_WAVE"]), "SQ_WAVES"),
-                        (lambda: w.table("facts", kernel="#1"), "cannot be selected by launch")):  # fmt: skip
-        with pytest.raises(rooflens.Problem, match=told):
-            wrong()
+    assert {"SQ_WAVES", "TCC_HIT_sum"} <= set(w.sql("FROM counters").df().columns)
+    assert len(w.sql("FROM facts").df()) == len(w.facts)
+    assert w.kernels().df("workload.passes")["matched"].sum() == 1
 
 
 def test_a_wrong_argument_is_told_with_what_is_allowed(store: rooflens.OpenStore) -> None:
     with pytest.raises(rooflens.Problem, match="normalization: it must be one of per_kernel"):
-        store["yax_before"].metrics(normalization="per_moon")  # type: ignore[arg-type]
+        store["yax_before"].metrics(normalization="per_moon")
     with pytest.raises(rooflens.Problem, match="Unknown metric 'l2.hit_rat'.*l2.hit_rate_pct"):
         store["yax_before"].metrics("l2.hit_rat")
 
 
 def test_metrics_that_are_none_are_the_overview_and_a_number_is_refused(store: rooflens.OpenStore) -> None:
     w = store["yax_before"]
-    assert list(w.metrics(None)["name"]) == list(w.metrics()["name"])
+    assert list(w.metrics(None).df()["name"]) == list(w.metrics().df()["name"])
     with pytest.raises(rooflens.Problem, match="metrics: it must be a list"):
-        w.metrics(5)  # type: ignore[arg-type]
+        w.metrics(5)
 
 
 def test_a_workload_is_compared_with_several(store: rooflens.OpenStore) -> None:
@@ -130,24 +123,35 @@ def test_a_workload_is_compared_with_several(store: rooflens.OpenStore) -> None:
 def test_what_has_no_picture_shows_itself_without_one(
     store: rooflens.OpenStore, tmp_path: Path, profile: Profile
 ) -> None:
-    assert store.occupancy("gfx90a", vgprs=64, workgroup_size=256)._repr_png_() is None
-    bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare").speed_of_light()
-    assert bare._repr_png_() is None and "no picture" in bare._repr_html_()
+    found = store.occupancy("gfx90a", vgprs=64, workgroup_size=256)
+    assert found.png is None and "<img" not in found._repr_html_() and "waves_per_cu" in found._repr_html_()
+    bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare")
+    for kind in ("speed_of_light", "host"):
+        with pytest.raises(rooflens.Problem):
+            bare.plot(kind)
+
+
+def test_pictures_are_drawn_by_their_kinds(store: rooflens.OpenStore) -> None:
+    w = store["yax_before"]
+    assert w.plot("speed_of_light").axes and w.plot("speed_of_light", "#1").axes
+    with pytest.raises(rooflens.Problem, match="There is no picture 'hosts'.*Near names: host"):
+        w.plot("hosts")  # type: ignore[arg-type]
 
 
 def test_a_roofline_has_points_ceilings_and_the_picture_of_the_tool(
     shipped: rooflens.OpenStore, tmp_path: Path
 ) -> None:
     found = shipped["matmul_fp64"].roofline(datatype="f64", levels=["hbm"], ceiling_source="theoretical")
-    assert len(found.points) == 6 and found.points["intensity"].notna().all()
-    assert found.points.attrs["units"]["time_ns"] == "ns" and found.points["time_ns"].dtype == "int64"
-    assert {"hbm.bw", "valu.f64"} <= set(found.ceilings["ceiling"]) and (found.ceilings["kind"] == "theoretical").all()
-    assert set(found.limits["bound"]) <= {"memory", "compute", "latency", "unknown"}
+    points, ceilings = found.df(), found.df("ceilings")
+    assert len(points) == 6 and points["intensity"].notna().all()
+    assert points.attrs["units"]["time_ns"] == "ns" and points["time_ns"].dtype == "int64"
+    assert {"hbm.bw", "valu.f64"} <= set(ceilings["ceiling"]) and (ceilings["kind"] == "theoretical").all()
+    assert set(found.df("pipes")["bound"]) <= {"memory", "compute", "latency", "unknown"}
     figure = found.plot()
     assert isinstance(figure, matplotlib.figure.Figure) and figure is not found.plot()
-    drawn = {line.get_gid() for line in figure.axes[0].lines}
+    drawn = {line.get_gid() for axes in figure.axes for line in axes.lines}
     assert {"level-hbm", "point-1-hbm-flop"} & drawn or any(str(gid).startswith("point-1-hbm") for gid in drawn)
-    assert found._repr_png_().startswith(b"\x89PNG") and found.svg.startswith(b"<?xml")
+    assert found.png and found.png.startswith(b"\x89PNG") and found.svg and found.svg.startswith(b"<?xml")
     assert "level-l2" in drawn or len([gid for gid in drawn if str(gid).startswith("point-1-")]) == 1
 
 
@@ -157,9 +161,10 @@ def test_a_roofline_is_drawn_on_axes_of_someone_else(shipped: rooflens.OpenStore
     found = shipped["matmul_fp64"].roofline(datatype="f64")
     assert found.plot(ax=right) is figure and not left.lines
     points = [line for line in right.lines if str(line.get_gid()).startswith("point-")]
-    hbm = found.points[(found.points.level == "hbm") & found.points.performance.notna()]
+    rows = found.df()
+    hbm = rows[(rows.level == "hbm") & rows.performance.notna()]
     drawn = {(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in points}  # type: ignore[index, arg-type]
-    assert drawn <= set(zip(found.points.intensity, found.points.performance, strict=True)) and len(drawn) >= 5
+    assert drawn <= set(zip(rows.intensity, rows.performance, strict=True)) and len(drawn) >= 5
     assert len(hbm) == 6 and right.get_xscale() == "log" and "matmul_fp64" in right.get_title()
 
 
@@ -185,13 +190,13 @@ def test_on_small_axes_numbers_cover_neither_each_other_nor_points_and_no_point_
 def test_a_comparison_has_whole_names_verdict_and_what_changed(store: rooflens.OpenStore) -> None:
     found = store.compare("yax_before", store["yax_after"])
     assert (found.verdict, found.same_work) == ("inconclusive", "no")
-    assert found.kernels["kernel"].item() == store["yax_before"].kernels()["kernel"].item()
-    assert found.kernels["speedup"].item() == pytest.approx(33.58, rel=1e-3)
-    assert "l2.hit_rate_pct" in set(found.changed["metric"]) and "hbm_bytes" in set(found.work["quantity"])
+    assert found.df()["kernel"].item() == store["yax_before"].kernels().df()["kernel"].item()
+    assert found.df("kernels")["speedup"].item() == pytest.approx(33.58, rel=1e-3)
+    assert "l2.hit_rate_pct" in set(found.df("metrics")["metric"]) and "hbm_bytes" in set(found.df("work")["quantity"])
     assert "not like for like" in found._repr_html_() and "inconclusive" in repr(found)
-    assert found.png.startswith(b"\x89PNG") and len(found.explanation) and found.lines.empty
+    assert found.png and found.png.startswith(b"\x89PNG") and len(found.df("explanation")) and found.df("lines").empty
     assert store["yax_before"].compare("yax_after").verdict == found.verdict
-    assert len(store.compare("yax_before", ["yax_after", "yax_before"]).kernels) == 3
+    assert len(store.compare("yax_before", ["yax_after", "yax_before"]).df()) == 3
 
 
 def test_the_picture_of_a_comparison_says_what_the_comparison_found(store: rooflens.OpenStore) -> None:
@@ -206,38 +211,39 @@ def test_the_picture_of_a_comparison_says_what_the_comparison_found(store: roofl
 
 def test_a_diagnosis_has_verdicts_findings_and_loads(store: rooflens.OpenStore) -> None:
     found = store["yax_before"].diagnose()
-    verdict = found.verdicts.iloc[0]
+    verdict, evidence = found.df().iloc[0], found.df("kernels.findings.evidence")
     assert (verdict["subsystem"], verdict["number"]) == ("vl1d", "#1") and 0 < verdict["confidence"] < 1
-    assert found.findings["severity"].is_monotonic_decreasing and len(found.evidence) >= len(found.findings)
-    vl1d = found.loads.set_index("unit").loc["vl1d"]
-    assert vl1d["pct"] == pytest.approx(10.91, abs=0.01) and found.loads.attrs["units"]["pct"] == "%"
-    sql = found.evidence["sql"].dropna()
-    assert len(sql) and all(len(store.sql(text)) for text in sql.head(3))
+    findings = found.df("kernels.findings")
+    assert findings["severity"].is_monotonic_decreasing and len(evidence) >= len(findings)
+    loads = found.df("kernels.units")
+    assert loads.set_index("unit").loc["vl1d"]["pct"] == pytest.approx(10.91, abs=0.01)
+    assert loads.attrs["units"]["pct"] == "%"
+    sql = evidence["sql"].dropna()
+    assert len(sql) and all(len(store.sql(text).df()) for text in sql.head(3))
 
 
 def test_occupancy_is_that_of_the_launches(shipped: rooflens.OpenStore) -> None:
     found = shipped["clover"].occupancy()
-    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.kernels["vgprs"].item() == 44
-    assert "lds_bytes" in set(found.what_if["argument"]) and found.plot().axes
+    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.df()["vgprs"].item() == 44
+    assert "lds_bytes" in set(found.df("what_if")["argument"]) and found.plot().axes
 
 
 def test_hot_lines_and_a_lack_of_them(shipped: rooflens.OpenStore, store: rooflens.OpenStore) -> None:
     found = shipped["h200_lines"].hotspots()
-    assert len(found.rows) > 5 and found.rows["pct"].is_monotonic_decreasing and found.kernel in repr(found)
+    assert (
+        len(found.df()) > 5
+        and found.df()["pct"].is_monotonic_decreasing
+        and found.kernel.partition("(")[0] in repr(found)
+    )
     with pytest.raises(rooflens.Problem, match="no samples"):
         store["yax_before"].hotspots()
 
 
 def test_a_timeline_of_a_trace(shared: Path, tmp_path: Path) -> None:
     store = rooflens.open(tmp_path)
-    found = store.import_profile(shared / "traces" / "launch_bound.json.gz", name="t").timeline(top_n=10)
-    assert (
-        found.verdict == "launch"
-        and len(found.split)
-        and len(found.gaps) > 5
-        and found.findings["share_pct"].notna().all()
-    )
-    assert found.png.startswith(b"\x89PNG")
+    found = store.import_profile(shared / "traces" / "launch_bound.json.gz", name="t").timeline()
+    assert found.verdict.height == "launch" and len(found.df("split")) and len(found.df("gaps")) > 5
+    assert found.df()["share_pct"].notna().all() and found.png and found.png.startswith(b"\x89PNG")
 
 
 def test_a_report_is_the_page_of_the_command(store: rooflens.OpenStore, tmp_path: Path) -> None:
@@ -254,9 +260,9 @@ def test_names_of_others_cannot_act_in_a_notebook(tmp_path: Path, profile: Profi
     for n, name in enumerate(("v1", "<b>v2</b>")):
         store.import_profile(profile(evil, f"made{n}"), name=name, gpu="gfx90a")
     w = store["v1"]
-    assert w.kernels()["kernel"].item() == evil.strip(), "data are not changed"
-    shown = [store, w, store["<b>v2</b>"], w.roofline(), store.compare("v1", "<b>v2</b>"), w.timeline()]
-    pages = [thing._repr_html_() for thing in shown] + [w.kernels()._repr_html_()]  # type: ignore[operator, attr-defined]
+    assert w.kernels().df()["kernel"].item() == evil.strip(), "data are not changed"
+    shown = [store, w.roofline(), store.compare("v1", "<b>v2</b>"), w.timeline(), w.kernels(), w.sql("FROM counters")]
+    pages = [thing._repr_html_() for thing in shown]  # type: ignore[attr-defined]
     for page in pages:
         assert "<script" not in page and "<img src=x" not in page and "<b>" not in page
     assert any("&lt;script" in page for page in pages)
@@ -270,29 +276,42 @@ def test_objects_say_what_they_are_in_a_line_or_two(store: rooflens.OpenStore) -
 
 
 def test_a_figure_of_a_frame_can_be_computed_with(store: rooflens.OpenStore) -> None:
-    both = pd.concat([store[name].metrics("l2").assign(version=name) for name in ("yax_before", "yax_after")])
+    both = pd.concat([store[name].metrics("l2").df().assign(version=name) for name in ("yax_before", "yax_after")])
     table = both.pivot(index="name", columns="version", values="avg")
     assert np.isfinite(table.loc["l2.hit_rate_pct"]).all()
 
 
-def test_an_answer_has_every_field_of_the_result_and_tells_its_names(store: rooflens.OpenStore) -> None:
+def test_an_answer_has_text_tables_and_values_by_their_names(store: rooflens.OpenStore) -> None:
     found = store["yax_before"].diagnose()
-    assert {"verdicts", "kernels", "findings", "total_kernels", "df"} <= set(dir(found))
-    assert found.total_kernels == 1 and json.loads(found.json)["total_kernels"] == 1 and found.text == repr(found)
-    assert found.df("kernels.findings").equals(found.findings) and "; " in found.findings["advice"].iloc[0]
-    assert found.evidence["kernel"].nunique() == 1 and set(found.evidence["number"]) == {"#1"}
-    with pytest.raises(AttributeError, match="It has: answer, .*Near names: findings"):
-        found.findngs  # noqa: B018
+    assert {"total_kernels", "df"} <= set(dir(found)) and {"kernels", "kernels.findings"} <= set(found.tables)
+    assert found.total_kernels == 1 and json.loads(found.json)["total_kernels"] == 1
+    assert found.text == repr(found) and (found.result.answer or "-") in found.text
+    assert "; " in found.df("kernels.findings")["advice"].iloc[0]
+    evidence = found.df("kernels.findings.evidence")
+    assert evidence["kernel"].nunique() == 1 and set(evidence["number"]) == {"#1"}
+    with pytest.raises(AttributeError, match="Near names: total_kernels"):
+        found.total_kernel  # noqa: B018
+    with pytest.raises(AttributeError, match="kernels is a table"):
+        found.kernels  # noqa: B018
     with pytest.raises(rooflens.Problem, match="no table 'arch'.*Tables: .*findings"):
         found.df("arch")
     with pytest.raises(rooflens.Problem, match="cannot be drawn on other axes"):
-        found.plot(ax=matplotlib.figure.Figure().subplots())
+        store.compare("yax_before", "yax_after").plot(ax=matplotlib.figure.Figure().subplots())
+
+
+def test_rows_of_a_query_are_an_answer(store: rooflens.OpenStore) -> None:
+    found = store.sql("SELECT i, NULL::BIGINT AS none FROM range(5000) t(i)")
+    assert len(found.df()) == 5000 and found.tables == ["table"] and "of 5000 rows" in found.text
+    told = json.loads(found.json)["table"]
+    assert (len(told["rows"]), told["total_rows"], told["truncated"]) == (1000, 5000, True)
+    with pytest.raises(rooflens.Problem, match="no table 'rows'"):
+        found.df("rows")
 
 
 def test_missing_values_of_every_type_stay_missing(store: rooflens.OpenStore) -> None:
     kinds = {"BIGINT": "Int64", "UTINYINT": "UInt8", "BOOLEAN": "boolean", "DOUBLE": "float64"}
     columns = ", ".join(f"if(i = 0, 1, NULL)::{kind} AS {kind.lower()}" for kind in kinds)
-    found = store.sql(f"SELECT {columns}, if(i = 0, 'a', NULL) AS text FROM range(2) t(i) ORDER BY i")
+    found = store.sql(f"SELECT {columns}, if(i = 0, 'a', NULL) AS text FROM range(2) t(i) ORDER BY i").df()
     assert {name: str(found[name.lower()].dtype) for name in kinds} == kinds
     assert found.iloc[0].notna().all() and found.iloc[1].isna().all()
 
@@ -300,9 +319,9 @@ def test_missing_values_of_every_type_stay_missing(store: rooflens.OpenStore) ->
 def test_methods_have_the_parameters_of_their_tools_for_help_and_completion() -> None:
     shown = [*inspect.signature(rooflens.OpenWorkload.roofline).parameters]
     assert shown[:3] == ["self", "kernel", "kind"] and not {"workload", "limit", "detail"} & {*shown}
-    assert inspect.signature(rooflens.OpenWorkload.timeline).parameters["top_n"].default == 100
-    assert [*inspect.signature(rooflens.OpenWorkload.kernels).parameters] == ["self"]
+    assert [*inspect.signature(rooflens.OpenWorkload.kernels).parameters] == ["self", "by"]
+    assert "source_roots" in inspect.signature(rooflens.OpenWorkload.hotspots).parameters
     assert "resident waves" in (inspect.getdoc(rooflens.OpenWorkload.occupancy) or "").lower()
     assert "progress" in inspect.signature(rooflens.OpenStore.profile).parameters
-    with pytest.raises(TypeError, match="diagnose takes at most 1"):
-        rooflens.OpenWorkload.diagnose(None, "#1", "launch")
+    with pytest.raises(TypeError, match="too many positional"):
+        rooflens.OpenWorkload.diagnose(None, "#1", "launch", 3)

@@ -110,7 +110,7 @@ def test_they_are_in_the_text_and_the_structured_content_of_an_answer(product: P
 def test_they_are_data_frames(product: Path) -> None:
     program = (
         "import rooflens; w = rooflens.open()['latest']; "
-        "print(list(w.timeline().df('gaps').columns), list(w.timeline().df('tables.longest_gaps').columns))"
+        "print(list(w.timeline().df('gaps').columns), list(w.timeline().df('longest_gaps').columns))"
     )
     printed = run(product, "-c", program)
     assert "'middle_ms'" in printed and "['cause', 'longest_ms']" in printed

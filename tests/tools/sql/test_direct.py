@@ -30,7 +30,7 @@ def store(samples: Store) -> rooflens.OpenStore:
     ],
 )
 def test_it_answers_what_query_counters_answers(store: rooflens.OpenStore, samples: Store, sql: str) -> None:
-    own, table = store.sql(sql), query_counters(samples, sql).table
+    own, table = store.sql(sql).df(), query_counters(samples, sql).table
     assert list(own.columns) == table.columns
     assert own.astype(object).where(own.notna(), None).to_numpy().tolist() == table.rows
     assert own.attrs["units"] == {n: u for n, u in zip(table.columns, table.units, strict=True) if u}
@@ -59,7 +59,7 @@ def test_a_mistake_is_told_in_words(store: rooflens.OpenStore, sql: str, kind: t
 
 
 def test_no_row_and_no_digit_is_cut(store: rooflens.OpenStore) -> None:
-    rows = store.sql("SELECT i, repeat('x', 5000) AS long, i + 9007199254740993 AS big FROM range(20000) t(i)")
+    rows = store.sql("SELECT i, repeat('x', 5000) AS long, i + 9007199254740993 AS big FROM range(20000) t(i)").df()
     assert len(rows) == 20_000 and rows["long"].str.len().min() == 5000
     assert rows["big"].dtype == "int64" and rows["big"].max() == 9007199254740993 + 19_999
 
@@ -68,7 +68,7 @@ def test_wide_sums_missing_values_and_repeated_names_keep_their_types(store: roo
     rows = store.sql(
         "SELECT sum(i) AS s, max(i)::HUGEINT << 70 AS huge, any_value(CASE WHEN i > 99 THEN i END) AS none, "
         "1 AS a, 2 AS a, bool_or(i > 1) AS b, max(DATE '2026-01-02') AS d FROM range(5) t(i)"
-    )
+    ).df()
     assert rows["s"].dtype == "int64" and rows["s"].item() == 10
     assert rows["huge"].item() == 4 << 70 and rows["none"].dtype == "Int64" and rows["none"].isna().item()
     assert list(rows.columns)[3:5] == ["a", "a_1"] and rows["b"].dtype == "bool"
@@ -81,7 +81,7 @@ def test_a_frame_is_a_table_by_its_name(store: rooflens.OpenStore) -> None:
         "SELECT w.name, m.value >= mine.least AS enough FROM metrics m JOIN mine USING (metric) "
         "JOIN workloads w USING (workload) ORDER BY 1",
         mine=limits,
-    )
+    ).df()
     assert found.to_dict("list") == {"name": ["yax_after", "yax_before"], "enough": [True, False]}
     with pytest.raises(BadArgument, match="is a table of the store"):
         store.sql("FROM dispatches", dispatches=limits)
@@ -92,10 +92,10 @@ def test_a_frame_is_a_table_by_its_name(store: rooflens.OpenStore) -> None:
 
 
 def test_describe_lists_counters_and_show_tables_lists_tables(store: rooflens.OpenStore) -> None:
-    described = store.sql("DESCRIBE counters")
+    described = store.sql("DESCRIBE counters").df()
     assert {"SQ_WAVES", "duration_ns"} <= set(described["column_name"])
-    assert {"dispatches", "metrics", "log"} <= set(store.sql("SHOW TABLES")["name"])
-    assert len(store.sql("EXPLAIN FROM dispatches")) >= 1
+    assert {"dispatches", "metrics", "log"} <= set(store.sql("SHOW TABLES").df()["name"])
+    assert len(store.sql("EXPLAIN FROM dispatches").df()) >= 1
 
 
 def test_a_damaged_workload_is_left_out_and_named(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_damaged_workload_is_left_out_and_named(tmp_path: Path) -> None:
     spoilt = store["yax_before"]
     file = spoilt.folder / "counters.parquet"
     file.write_bytes(b"PAR1" + bytes(file.stat().st_size - 8) + b"PAR1")
-    found = store.sql("SELECT workload, SQ_WAVES FROM counters")
+    found = store.sql("SELECT workload, SQ_WAVES FROM counters").df()
     assert list(found["workload"]) == [store["yax_after"].id]
     assert any(spoilt.id in note for note in found.attrs["notes"])
     with pytest.raises(Problem, match="could not be read"):
