@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -340,6 +340,8 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     ]
     columns = dict.fromkeys((*_KERNELS, *source.columns, *(["reason"] if failed else [])))
     rows = [_row(i, k, f) for i, (k, f) in enumerate(zip(source.kernels, figures, strict=True), 1)]
+    shown: dict[str, Any] = {name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")}
+    shown |= {name: getattr(first.profiled, name, None) for name in ("achieved_waves_per_cu", "achieved_pct")}
     return OccupancyResult(
         answer=(bound.text if bound else _unbound(first, known)) if known else None,
         bound_by=bound.by if bound else None,
@@ -348,9 +350,8 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         cu=known.unit if known else "CU",
         mode=mode,
         kernel=first.name,
-        **{name: getattr(known, name, None) for name in (*_FIGURES, "max_waves_per_cu")},
+        **shown,
         limiters=first.limiters(known) if known else [],
-        **{name: getattr(first.profiled, name, None) for name in ("achieved_waves_per_cu", "achieved_pct")},
         status=getattr(first.profiled, "status", "ok"),
         limits=table_from("limits", _limits(first, known, bound) if known else []),
         what_if=table_from("what_if", changes, without=() if helps else ("helps",)),

@@ -92,8 +92,6 @@ class TimelineResult(Result):
     """Collectives by kind and size; ``transfer_ms`` is the time of the rank that arrived last."""
     ranges: Table
     gaps: Table
-    tables: dict[str, Table] = {}
-    """Further tables that are declared to be shown here."""
 
     def blocks(self) -> list[TextBlock]:
         """Return the window, the findings, then the tables that have rows."""

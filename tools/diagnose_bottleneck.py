@@ -31,7 +31,7 @@ from .answers.sentences import sentence
 from .answers.tables import declared_tables
 from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text, rounded_ceiling
 from .base.parameters import By, Detail, KernelName, WorkloadName
-from .base.results import NextCall, Result, Table, TextBlock
+from .base.results import NextCall, Result, TextBlock
 
 Record = TypeVar("Record")
 _ADVICE = 2
@@ -57,8 +57,6 @@ class DiagnosisResult(Result):
     ranks: list[SlowRank] = []
     """Kernels that take longer on one rank than on the others, and why; empty if there are none."""
     kernels: list[Diagnosis]
-    tables: dict[str, Table] = {}
-    """Further tables that are declared to be shown here."""
 
     def blocks(self) -> list[TextBlock]:
         """Return a table of the kernels, and for each what limits it, what to try and what is not known."""

@@ -11,7 +11,7 @@ from typing import Any
 from .files import load
 from .targets import find_target
 
-_SENTENCES = {
+SENTENCES = {
     "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
     "title", "undecided", "view",
 }  # fmt: skip
@@ -44,7 +44,7 @@ def document_in_vendor_terms(value: Any, target: str | None, names: Set[str], fi
         return {key: document_in_vendor_terms(part, target, names, key) for key, part in value.items()}
     if isinstance(value, list):
         return [document_in_vendor_terms(part, target, names, field) for part in value]
-    return in_vendor_terms(value, target, names) if field in _SENTENCES and isinstance(value, str) else value
+    return in_vendor_terms(value, target, names) if field in SENTENCES and isinstance(value, str) else value
 
 
 def limit_words(subsystem: str, beside: Sequence[str] | None = None) -> str:

@@ -94,6 +94,8 @@ class Column:
     """Decimal places of its values in answers, instead of digits."""
     answer: str | bool = True
     """Its name in answers; False if only SQL has it, True for its own. Answers show ns as ms, and bytes as MB."""
+    minor: bool = False
+    """Whether it is left out first where a table does not fit into a terminal."""
     of: str | None = None
     """Where answers take it from in their rows, such as ``pair.share``; by default from what has its name."""
     scale: str | None = None

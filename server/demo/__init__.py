@@ -13,11 +13,10 @@ import tomli
 
 from ...analysis.base.problems import Problem
 from ...analysis.base.temporary_files import private_folder
-from ...analysis.base.text import count_text, figure
+from ...analysis.base.text import count_text, figure, inert
 from ...analysis.store.store import Store
 from ...tools.base.results import Result, Table
 from ...tools.get_run import LONGEST_WAIT_S
-from ...tools.rendering import render
 from ...tools.rendering.layout import heading
 from ...tools.run_peak_benchmarks import run_peak_benchmarks
 from ...tools.running import start as launch
@@ -121,4 +120,4 @@ def _show(
 
 
 def _cell(value: Any) -> str:
-    return "-" if value is None else figure(value) if isinstance(value, float) else str(render.clean(value))
+    return "-" if value is None else figure(value) if isinstance(value, float) else inert(str(value))

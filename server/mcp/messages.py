@@ -163,16 +163,14 @@ def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, An
     """The protocol's result for the answer of a tool; a Problem becomes an error that the model can read."""
     if isinstance(answer, Problem):
         return CallToolResult(content=[TextContent(type="text", text=render.refusal(answer))], is_error=True)
-    result = render.cap_size(answer, tool, arguments)
+    document = render.limited(answer, tool, arguments)
+    result, words = document.result, TextContent(type="text", text=render.text(document))
     if isinstance(result, PlotResult):
         # The picture with its text; clients that prefer structured content would ignore the picture.
         image = base64.b64encode(result.image).decode()
         picture = ImageContent(type="image", data=image, mime_type="image/png")
-        return CallToolResult(content=[picture, TextContent(type="text", text=render.text(result))])
-    return CallToolResult(
-        content=[TextContent(type="text", text=render.text(result))],
-        structured_content=render.structured_content(result),
-    )
+        return CallToolResult(content=[picture, words])
+    return CallToolResult(content=[words], structured_content=document.content)
 
 
 def size(result: CallToolResult) -> int:

@@ -16,7 +16,6 @@ from ...analysis.store.integrity import store_problem_behind
 from ...analysis.store.store import Store
 from ...tools.base.arguments import model, validate_arguments
 from ...tools.base.results import Result
-from ...tools.rendering import render
 from ..terminal.log import logger
 
 OK = "ok"
@@ -124,12 +123,9 @@ def call(store: Store, name: str, arguments: dict[str, Any], *, allow_exec: bool
 
 
 def answer(store: Store, name: str, arguments: dict[str, Any], *, allow_exec: bool = True) -> Result | Problem:
-    """Call a tool and return a Problem as a value; any other exception is a bug, which is logged to stderr.
-
-    Texts from a profile that do not look like names are marked in the notes of the result.
-    """
+    """Call a tool and return a Problem as a value; any other exception is a bug, which is logged to stderr."""
     try:
-        return render.mark_untrusted(call(store, name, arguments, allow_exec=allow_exec))
+        return call(store, name, arguments, allow_exec=allow_exec)
     except Problem as problem:
         return problem
     except Exception as error:  # noqa: BLE001 - no bug may reach the client

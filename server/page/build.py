@@ -13,7 +13,7 @@ from typing import Any
 
 from ...analysis.base.text import visible_lines
 from ...tools.base.results import round_number
-from ...tools.rendering import render
+from ...tools.rendering.document import clean
 
 _FOLDER = Path(__file__).parent
 _SCRIPTS = ("dom.js", "roofline.js", "timeline.js", "host_stacks.js", "kernel.js", "sections.js", "host.js", "main.js")
@@ -49,7 +49,7 @@ def page(document: dict[str, Any] | None, title: str = "rooflens") -> str:
 
 def pack_document(document: dict[str, Any]) -> str:
     """A document as JSON, without hidden characters and NaN; repeated texts of tables are stored once."""
-    cleaned: dict[str, Any] = render.clean(document, visible_lines)
+    cleaned: dict[str, Any] = clean(document, visible_lines)
     texts: dict[str, int] = {}
     cleaned["workloads"] = _intern_texts(cleaned["workloads"], texts)
     cleaned["comparisons"] = _intern_texts(cleaned["comparisons"], texts)

@@ -33,7 +33,7 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """``facts`` are plain data (see ``render.clean``); ``words`` are lines of text with the same facts.
+    """``facts`` are plain data (see ``rendering.document.clean``); ``words`` are lines of text with the same facts.
 
     ``words`` may be a generator that does the work while it yields lines, and that fills ``facts``; it is always
     consumed before the facts are used. ``complaint`` is an additional message on stderr.
@@ -64,7 +64,7 @@ def tell(outcome: Outcome, as_json: bool) -> int:
 
 def _tell(outcome: Outcome, as_json: bool) -> None:
     if as_json:
-        from ...tools.rendering.render import clean
+        from ...tools.rendering.document import clean
 
         for _ in outcome.words:
             pass

@@ -5,65 +5,58 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Sequence
-from itertools import product
 
-_RULE = re.compile(r"---(?: \| ---)*")
-_CELLS = re.compile(r"(?<!\\) \| ")
-_TITLED = re.compile(r"( *\w+:) (.*)")
-"""The first line of a table that follows the name of its field."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?")
 _CALLS = re.compile(r"/[^/]*\(\d+\): ")
 """In a path of calls as torch.profiler writes it: a/b.py(3): f/c.py(7): g."""
 _PATHS = frozenset(("range", "path", "file", "place", "call_site"))
 """Columns of which long cells are shown by their last element."""
-_LONG = 40
+_LONG = 60
+_LONG_PATH = 40
 _PARENTS = re.compile(r".+(?=/[^/])")
 _IN_A_PIPE = (100, 24)
-_SHORT = 60
-"""To how many characters the cells of a table that is too wide are shortened before a column is left out."""
-_SHORT_NAMES = (60, 40, 30)
-"""The same for the first column, in the order in which it is tried."""
 
 
-def align_tables(text: str) -> str:
-    """``text`` with every Markdown table in it aligned, and fitted into the width of the terminal or of $COLUMNS."""
-    width = shutil.get_terminal_size(_IN_A_PIPE).columns
-    lines = text.split("\n")
-    starts = [at - 1 for at, line in enumerate(lines) if at and _RULE.fullmatch(line)]
-    paths: dict[str, str] = {}
-    for start in reversed(starts):
-        if titled := _TITLED.fullmatch(lines[start]):
-            lines[start : start + 1] = [titled[1], titled[2]]
-            start += 1
-        columns = len(_CELLS.split(lines[start]))
-        end = start + 2
-        while end < len(lines) and lines[end] and len(_CELLS.split(lines[end])) == columns:
-            end += 1
-        head, _, *rows = (_CELLS.split(line) for line in lines[start:end])
-        for row in rows:
-            for at, cell in enumerate(row):
-                if _CALLS.search(cell) or (head[at] in _PATHS and len(cell) > _LONG):
-                    row[at] = paths[cell] = _PARENTS.sub("…", cell)
-        lines[start:end] = fit_table(head, rows, width)
-    text = "\n".join(lines)
-    for path in sorted(paths, key=len, reverse=True):
-        text = text.replace(path, paths[path])
-    return text
+class TerminalTables:
+    """Lays out the tables of one answer for a terminal, or 100 columns in a pipe; $COLUMNS overrides both."""
+
+    def __init__(self) -> None:
+        self._width = shutil.get_terminal_size(_IN_A_PIPE).columns
+        self._paths: dict[str, str] = {}
+
+    def __call__(self, headings: Sequence[str], rows: Sequence[Sequence[str]], minor: Sequence[bool]) -> list[str]:
+        """Return the lines of a table; paths of calls and of ranges are shown by their last element."""
+        cells = [list(map(self._last_element, headings, row)) for row in rows]
+        return fit_table(headings, cells, self._width, minor)
+
+    def _last_element(self, heading: str, cell: str) -> str:
+        if not (_CALLS.search(cell) or (heading in _PATHS and len(cell) > _LONG_PATH)):
+            return cell
+        return self._paths.setdefault(cell, _PARENTS.sub("…", cell))
+
+    def shorten_paths(self, text: str) -> str:
+        """Return text whose sentences quote the paths as the tables show them."""
+        for path in sorted(self._paths, key=len, reverse=True):
+            text = text.replace(path, self._paths[path])
+        return text
 
 
-def fit_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def fit_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int, minor: Sequence[bool] = ()) -> list[str]:
     """The lines of a table, and a last one with the names of columns that do not fit into ``width`` characters.
 
-    Long cells are shortened first. The first column and the first one with numbers are never left out.
+    Very long cells are shortened first. Then ``minor`` columns are left out, other cells are shortened, and at last the
+    last columns are left out; never the first column and the first one with numbers.
     """
     columns = [list(column) for column in zip(head, *rows, strict=True)]
     numeric = [_is_numeric(cells) for _, *cells in columns]
     spare = [at for at in range(1, len(columns)) if at != (numeric.index(True) if any(numeric) else 0)]
-    longest = max(len(cell) for column in columns for cell in column)
-    for left_out, most in product(range(len(spare) + 1), (longest, *_SHORT_NAMES)):
-        dropped = spare[len(spare) - left_out :]
+    spare.sort(key=lambda at: (at < len(minor) and minor[at], at))
+    longest, minors = max(len(cell) for column in columns for cell in column), sum(minor)
+    steps = [(0, longest, longest), *((left_out, _LONG, _LONG) for left_out in range(minors + 1)), (minors, 40, 40)]
+    for left_out, first, most in (*steps, *((left_out, 30, 24) for left_out in range(minors, len(spare) + 1))):
+        dropped = sorted(spare[len(spare) - left_out :])
         kept = [at for at in range(len(columns)) if at not in dropped]
-        shown = [[_shorten_middle(cell, max(most, _SHORT) if at else most) for cell in columns[at]] for at in kept]
+        shown = [[_shorten_middle(cell, most if at else first) for cell in columns[at]] for at in kept]
         widths = [max(map(len, column)) for column in shown]
         if sum(widths) + 2 * (len(widths) - 1) <= width:
             break
@@ -73,7 +66,7 @@ def fit_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) ->
         for row in zip(*shown, strict=True)
     ]
     names = ", ".join(head[at] for at in dropped)
-    hint = [f"({names}: too wide to show here; --json and --csv have them)"] if names else []
+    hint = [f"({names}: too wide to show here; --json has them)"] if names else []
     return [lines[0].rstrip(), "  ".join("-" * n for n in widths), *(line.rstrip() for line in lines[1:]), *hint]
 
 

@@ -167,6 +167,7 @@ class Reader:
         self.patch.setenv("HOME", str(self.folder / "home"))
         self.patch.setenv("MPLBACKEND", "Agg")
         self.patch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        self.patch.setenv("COLUMNS", "100")  # as in a pipe, wherever the tests run
 
     def follow(self, page: list[Block]) -> int:
         """Run every block that runs; how many commands and queries that were. Raises Wrong."""

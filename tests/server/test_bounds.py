@@ -226,8 +226,8 @@ class Wide(Result):
     ],
 )
 def test_no_part_of_an_answer_can_break_the_cap(result: Wide) -> None:
-    answer = render.cap_size(result, "list_workloads", {})
-    assert len(json.dumps(render.structured_content(answer))) <= render.CHARACTERS
+    answer = render.limited(result, "list_workloads", {})
+    assert len(json.dumps(answer.content)) <= render.CHARACTERS
     assert len(render.text(answer)) <= render.CHARACTERS and len(render.text(result)) <= render.CHARACTERS
-    assert all(len(note) < 1_100 for note in answer.notes)
-    assert any("truncated" in note.lower() or "more characters" in note for note in answer.notes)
+    assert all(len(note) < 1_100 for note in answer.content["notes"])
+    assert any("truncated" in note.lower() or "more characters" in note for note in answer.content["notes"])

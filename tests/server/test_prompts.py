@@ -15,8 +15,8 @@ from mcp.client import Client
 
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.planning.plan import plan, resolve
-from rooflens.analysis.store import schema
 from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
 from rooflens.server.commands import NAMES as NAMES_OF_COMMANDS
 from rooflens.server.mcp import app, resources, toolbox
 from rooflens.server.mcp.resources import offered_only
@@ -119,7 +119,7 @@ def test_every_call_in_a_prompt_is_one_the_server_takes(written: resources.Promp
 
 @pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
 def test_every_name_in_a_prompt_exists(written: resources.PromptTemplate, samples: Store) -> None:
-    known = {*TOOLS, *_NO_NAMES, *schema.schema()}
+    known = {*TOOLS, *_NO_NAMES, *schema()}
     for tool in TOOLS.values():
         known |= {*tool.arguments.model_fields, *fields(tool.result)}
     for span in spans(written.text):

@@ -161,7 +161,7 @@ def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, st
     stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
     found = compute_roofline(store, "vcopy", kind="instruction")
     assert any("a linear copy" in row["walls"] for row in records(found.walls))
-    assert render.mark_untrusted(found).notes == found.notes
+    assert render.structured_content(found)["notes"] == found.notes
 
 
 def test_an_empty_profile_says_what_lacks_of_operations_and_bytes_and_claims_no_totals(store: Store) -> None:

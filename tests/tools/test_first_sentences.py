@@ -83,6 +83,7 @@ def test_every_wording_is_used_and_every_code_has_one() -> None:
     used = set(re.findall(r"\"([a-z]+\.[a-z_]+)\"", code))
     states = {"run.queued", "run.running", "run.done", "run.partial", "run.failed", "run.cancelled"}
     states |= {"trace.range", "trace.work", "trace.whole"}
+    states |= {"draft.fact", "draft.limit"}
     states |= {"queried.not_finite", "queried.big_integers", "queried.cut_cells"}
     assert stated - used - states == set()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import pydantic
 
@@ -18,6 +18,8 @@ class Table(pydantic.BaseModel):
     total_rows: int | None
     """Number of rows before the limit; None if they could not be counted."""
     truncated: bool = False
+    minor: Annotated[frozenset[str], pydantic.Field(exclude=True)] = frozenset()
+    """The columns that are left out first where a table does not fit."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as mappings from the names of the columns to the values."""
@@ -53,6 +55,8 @@ class Result(pydantic.BaseModel):
     """The sentence that answers the question, with figures, units, confidence and scope; it comes first in the text."""
     notes: list[str] = []
     next: list[NextCall] = []
+    tables: dict[str, Table] = {}
+    """Further tables, which are declared to be shown in answers of the tool."""
 
     def blocks(self) -> list[TextBlock] | None:
         """Return what the text contains between the answer and the notes; None if that follows from the fields."""

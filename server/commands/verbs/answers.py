@@ -10,17 +10,21 @@ import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import Problem
+from ....analysis.base.text import inert
 from ....analysis.store.store import Store
 from ....tools.base.results import Result, Table
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, print_line
-from ...terminal.tables import align_tables
+from ...terminal.tables import TerminalTables
 from ..options import declare
 from . import Verb, arguments
-from .command_names import command_line, name_commands, profile_text
+from .command_names import command_line, name_commands
+
+if TYPE_CHECKING:
+    from ....tools.rendering.document import Document
 
 _LIMITS = ("limit", "top_n")
 """The arguments that limit the rows of a table."""
@@ -49,6 +53,7 @@ def chosen_form(options: Namespace, *, default: str = "text") -> Form:
 def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Form) -> int:
     """Print an answer and return the number of characters. Raises Misuse if --csv asks for a table that is missing."""
     from ....tools.rendering import render
+    from ....tools.rendering.document import Document
 
     if form.name == "csv":
         table = getattr(result, verb.table, None) if verb.table else None
@@ -62,25 +67,25 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
         if table.truncated:
             print(_cut_table_text(table, verb), file=sys.stderr)
         return print_rows(table.columns, table.rows)
-    limited = result if form.full else render.cap_size(result, verb.tool, arguments)
-    if form.name == "json":
-        text = json.dumps(render.structured_content(limited), ensure_ascii=False)
-    else:
-        text = answer_text(limited, form)
+    document = Document(result) if form.full else render.limited(result, verb.tool, arguments)
+    json_text = form.name == "json"
+    text = json.dumps(document.content, ensure_ascii=False) if json_text else answer_text(document, form)
     print_line(text, verbatim=True)
     return len(text)
 
 
-def answer_text(result: Result, form: Form) -> str:
+def answer_text(document: Document, form: Form) -> str:
     """The words that MCP clients read, with tables that fit, and with commands in place of tools and calls."""
     from ....tools.rendering import render
 
-    data = profile_text(result)
-    words = name_commands(align_tables(render.text(result.model_copy(update={"next": []}))), data)
-    if not result.next:
+    data, tables = "\n".join(document.data), TerminalTables()
+    words = name_commands(tables.shorten_paths(render.text(document, tables, following=False)), data)
+    if not document.result.next:
         return words
-    steps = [f"  {command_line(call, form.store)}\n      {name_commands(call.why, data)}" for call in result.next]
-    return "\n".join([*([words, ""] if words else []), "next", *map(render.clean, steps)])
+    calls = [(command_line(call, form.store), name_commands(call.why, data)) for call in document.result.next]
+    return "\n".join(
+        [*([words, ""] if words else []), "next", *(inert(f"  {line}\n      {why}") for line, why in calls)]
+    )
 
 
 def _cut_table_text(table: Table, verb: Verb) -> str:
@@ -94,7 +99,7 @@ def _cut_table_text(table: Table, verb: Verb) -> str:
 
 def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
     """Print a table as CSV and return the number of characters; a missing value is an empty cell."""
-    from ....tools.rendering.render import clean
+    from ....tools.rendering.document import clean
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -158,7 +163,6 @@ def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, 
     """Call the tool of a verb, print its answer and return the exit status. Raises a refusal of the tool."""
     from ....tools.answers.source_text import allowing, roots_of
     from ....tools.isolation.limits import keep_freed_memory
-    from ....tools.rendering import render
     from ..call import finish_call
 
     keep_freed_memory()
@@ -171,6 +175,6 @@ def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, 
     size = print_answer(answer, verb, given, form)
     log.log_call(verb.tool, time.monotonic() - began, "ok", size)
     if problem := getattr(answer, "problem", None):
-        print(render.clean(problem if form.name != "text" else name_commands(problem)), file=sys.stderr)
+        print(inert(problem if form.name != "text" else name_commands(problem)), file=sys.stderr)
         return REFUSED
     return OK

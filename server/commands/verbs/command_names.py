@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from ....analysis.base.problems import Problem
-from ....tools.base.results import NextCall, Result
+from ....tools.base.results import NextCall
 from . import BY_TOOL, verb_of_call
 
 _PAIR = r"""\w+(?:=| (?=\[))(?:\[(?:["'][^][]*)?\]|'[^']*'|"[^"]*"|[\w.#]+)"""
@@ -52,15 +52,6 @@ def _value(text: str) -> Any:
         return json.loads(text.replace("'", '"'))
     except ValueError:
         return text
-
-
-def profile_text(result: Result) -> str:
-    """The names and cells of an answer that are no sentences of ours."""
-    from ....tools.rendering.layout import texts
-    from ....tools.rendering.render import NAMES, OWN_WORDS
-
-    ours = frozenset() if result.NAMES_AS_STORED else OWN_WORDS
-    return "\n".join(word for name, word, cell in texts(result) if name in NAMES or (cell and name not in ours))
 
 
 def command_line(call: NextCall, store: str | None = None) -> str:

@@ -55,7 +55,7 @@ class ImportedPath:
         from ....tools.rendering import render
 
         facts = render.structured_content(self.answer) if isinstance(self.answer, Result) else error_facts(self.answer)
-        return {"path": render.clean(self.path), **facts}
+        return {"path": inert(self.path), **facts}
 
     @property
     def line(self) -> str:
@@ -165,7 +165,9 @@ def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: b
     elif isinstance(results[0].answer, Problem):
         raise results[0].answer
     else:
-        print_line(answer_text(results[0].answer, form))
+        from ....tools.rendering.document import Document
+
+        print_line(answer_text(Document(results[0].answer), form))
     return results
 
 

@@ -67,10 +67,11 @@ def test_non_finite_numbers_become_null() -> None:
 
 
 def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
-    big = render.cap_size(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
+    document = render.limited(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
+    big = document.result
     assert isinstance(big, Answer)
     kept = len(big.table.rows)
-    assert len(json.dumps(render.structured_content(big))) <= render.CHARACTERS
+    assert len(json.dumps(document.content)) <= render.CHARACTERS
     assert big.table.truncated and big.table.total_rows == 5_000
     assert big.next[0].arguments == {"workload": "w", "offset": 10 + kept}
     assert f"Truncated to {kept} of 5000 rows" in big.notes[-1]
@@ -78,7 +79,7 @@ def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
 
 def test_an_answer_under_the_cap_is_left_alone() -> None:
     small = _answer(3)
-    assert render.cap_size(small, "compute_metrics", {}) is small
+    assert render.limited(small, "compute_metrics", {}).result is small
 
 
 MONSTER = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, 1ul>>(int, float)"
