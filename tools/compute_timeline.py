@@ -28,6 +28,7 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
 from .answers.sentences import note, sentence
+from .answers.stored_answers import stored_answer
 from .answers.tables import Row, declared_tables, table_from
 from .answers.verdict_text import finding_blocks, timeline_answer
 from .base.parameters import Reference, WorkloadName
@@ -115,43 +116,49 @@ def compute_timeline(
 ) -> TimelineResult:
     """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, ...) and host code, verdict on
     the application. Call it before examining kernels."""
+    request = TimelineRequest(top_n, range, steady)
     with Workload.open(store, workload) as opened:
-        analysed = timeline(opened, TimelineRequest(top_n, range, steady))
-        manifest, total = analysed.trace.workload.manifest, analysed.total
-        steps = analysed.steps
-        durations = steps.steady_durations if steps and steps.usable else []
-        return TimelineResult(
-            answer=timeline_answer(analysed.verdict, analysed.findings),
-            workload=manifest.id,
-            name=manifest.name,
-            window=_window(analysed),
-            wall_ms=in_ms(analysed.wall_ns),
-            steps=_steps(analysed),
-            step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
-            verdict=_round_verdict(analysed.verdict),
-            findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
-            split=_split(analysed.whole, total),
-            edges=table_from("edges", [{"gap": gap, "doing": doing} for gap, doing in analysed.edges]),
-            idle=table_from("idle", [_idle(row, total.wall) for row in analysed.causes]),
-            code=_code(analysed.host, top_n),
-            phases=phase_table(analysed.phases, top_n),
-            copies=table_from("copies", [_copies(row, total.wall) for row in analysed.copies]),
-            figures=table_from(
-                "timeline_figures", [{"figure": f} for f in (*analysed.figures, *_efficiencies(analysed.balance))]
-            ),
-            devices=_devices(analysed, top_n),
-            ranks=_ranks(analysed.balance, top_n),
-            kernels=table_from(
-                "timeline_kernels", [{"kernel": each} for each in analysed.kernels], analysed.total_kernels
-            ),
-            operators=operator_table(analysed.operators, top_n),
-            collectives=collective_table(analysed.collectives, top_n),
-            ranges=table_from("range_sums", [{"range": each} for each in analysed.ranges]),
-            gaps=_gaps(analysed),
-            tables=declared_tables("compute_timeline", opened, top_n),
-            notes=[each.text for each in _notes(analysed)],
-            next=[*_next(analysed)],
-        )
+        if range is not None:  # of which there are too many to store them all
+            return _answer(opened, request)
+        arguments = {"top_n": top_n, "steady": steady}
+        return stored_answer(opened, TimelineResult, arguments, lambda: _answer(opened, request))
+
+
+def _answer(opened: Workload, request: TimelineRequest) -> TimelineResult:
+    analysed, top_n = timeline(opened, request), request.top_n
+    manifest, total = analysed.trace.workload.manifest, analysed.total
+    steps = analysed.steps
+    durations = steps.steady_durations if steps and steps.usable else []
+    return TimelineResult(
+        answer=timeline_answer(analysed.verdict, analysed.findings),
+        workload=manifest.id,
+        name=manifest.name,
+        window=_window(analysed),
+        wall_ms=in_ms(analysed.wall_ns),
+        steps=_steps(analysed),
+        step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
+        verdict=_round_verdict(analysed.verdict),
+        findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
+        split=_split(analysed.whole, total),
+        edges=table_from("edges", [{"gap": gap, "doing": doing} for gap, doing in analysed.edges]),
+        idle=table_from("idle", [_idle(row, total.wall) for row in analysed.causes]),
+        code=_code(analysed.host, top_n),
+        phases=phase_table(analysed.phases, top_n),
+        copies=table_from("copies", [_copies(row, total.wall) for row in analysed.copies]),
+        figures=table_from(
+            "timeline_figures", [{"figure": f} for f in (*analysed.figures, *_efficiencies(analysed.balance))]
+        ),
+        devices=_devices(analysed, top_n),
+        ranks=_ranks(analysed.balance, top_n),
+        kernels=table_from("timeline_kernels", [{"kernel": each} for each in analysed.kernels], analysed.total_kernels),
+        operators=operator_table(analysed.operators, top_n),
+        collectives=collective_table(analysed.collectives, top_n),
+        ranges=table_from("range_sums", [{"range": each} for each in analysed.ranges]),
+        gaps=_gaps(analysed),
+        tables=declared_tables("compute_timeline", opened, top_n),
+        notes=[each.text for each in _notes(analysed)],
+        next=[*_next(analysed)],
+    )
 
 
 def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:

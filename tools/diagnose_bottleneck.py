@@ -21,9 +21,11 @@ from ..analysis.launches import outliers
 from ..analysis.rooflines.limits import roof_shares
 from ..analysis.store.schema import split_label
 from ..analysis.store.store import Manifest, Store
+from ..analysis.tables.derived import ceilings_digest, stored_value
 from ..analysis.timeline.rules import rules as timeline_rules
 from ..analysis.timeline.slow_rank import SlowRank, slow_rank
 from ..analysis.timeline.timeline import Application, application
+from ..analysis.timeline.trace import has_timeline
 from ..analysis.workload import Workload
 from .answers.launch_notes import about
 from .answers.next_calls import next_call
@@ -86,7 +88,7 @@ def diagnose_bottleneck(
     """What limits each kernel: subsystem, confidence, evidence, contradictions, advice, an upper bound of the
     speed-up, and counters that would decide."""
     with Workload.open(store, workload, kernel, by) as opened:
-        whole = application(opened, roof_shares(opened))
+        whole = _application(opened) if has_timeline(opened) else None
         if not opened.manifest.counters and opened.manifest.dispatches + opened.manifest.events:
             names = opened.select(kernel).kernels if opened.manifest.dispatches else []
             uneven = _slow_ranks(opened, whole, names[:top_n])
@@ -127,6 +129,12 @@ def diagnose_bottleneck(
         ],
         next=[*_first(manifest, whole), *_next(manifest, diagnoses), *told.next],
     )
+
+
+def _application(opened: Workload) -> Application | None:
+    """What takes the wall time, which needs the whole timeline but does not depend on the arguments."""
+    name = f"application-{ceilings_digest(opened.store)}"
+    return stored_value(opened, name, Application | None, lambda: application(opened, roof_shares(opened)))
 
 
 def _slow_ranks(opened: Workload, whole: Application | None, kernels: Sequence[str]) -> list[SlowRank]:

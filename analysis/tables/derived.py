@@ -1,7 +1,7 @@
-"""Derived tables as files: the rows of a workload are computed once and stored beside it.
+"""What follows from a workload is computed once and stored beside it: the rows of derived tables, and other values.
 
-They are in ``<store>/derived/<digest>/<id>/<table>.parquet``. The digest covers all code and data of the analysis, so
-another version uses its own files.
+They are in ``<store>/derived/<digest>/<id>``, as ``<table>.parquet`` and ``<name>.json``. The digest covers all code
+and data of the analysis, so another version uses its own files.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
 
 from ..base.database import connect, sql_literal, sql_path
 from ..base.problems import LimitExceeded, NotAllowed, StoreProblem
-from ..base.temporary_files import scratch
+from ..base.temporary_files import OPEN_SAFELY, scratch
 from ..catalogue import files
 from ..store import measured_ceilings
 from ..store.manifest import Manifest
@@ -25,6 +28,10 @@ from ..store.store import Store, write_table
 from ..workload import Workload
 from . import columns, derived_tables
 from .declaration import DerivedTable, Row
+
+T = TypeVar("T")
+_LONGEST = 4 << 20
+"""The maximum number of bytes of a stored value that is read."""
 
 
 def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare: Path) -> list[Path]:
@@ -39,13 +46,19 @@ def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare
     store.prepare(missing)
     for manifest in missing:
         having[manifest.id] = _compute(store, manifest, declared, home / manifest.id, spare)
-    if missing and not store.read_only:
-        store.sweep_derived(home.name)
-    elif having:
-        with contextlib.suppress(OSError):  # read-only stores are not swept either
-            # Store.sweep_derived sees from the folder's time whether it is still in use.
-            os.utime(home)
+    if having:
+        _mark_used(store, computed=bool(missing))
     return list(having.values())
+
+
+def _mark_used(store: Store, *, computed: bool) -> None:
+    """Delete what is no longer used if something was added, or else keep the files of this version from deletion."""
+    if computed and not store.read_only:
+        store.sweep_derived(digest())
+        return
+    with contextlib.suppress(OSError):  # read-only stores are not swept either
+        # Store.sweep_derived sees from the folder's time whether it is still in use.
+        os.utime(store.derived_folder(digest()))
 
 
 def table_rows(workload: Workload, table: str) -> list[Row]:
@@ -59,11 +72,36 @@ def table_rows(workload: Workload, table: str) -> list[Row]:
         return [dict(zip(names, row, strict=True)) for row in read.fetchall()]
 
 
+def stored_value(workload: Workload, name: str, kind: Any, compute: Callable[[], T], context: Any = None) -> T:
+    """Return a value that follows from a workload, from its file or computed now.
+
+    ``kind`` is a type that pydantic writes as JSON, in a ``context``. ``name`` says what else the value depends on.
+    """
+    store, adapter = workload.store, pydantic.TypeAdapter[T](kind)
+    path = store.derived_folder(digest()) / workload.id / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError):  # it does not exist, or is damaged
+        with os.fdopen(os.open(path, OPEN_SAFELY), "rb") as file:
+            value = adapter.validate_json(file.read(_LONGEST))
+        _mark_used(store, computed=False)
+        return value
+    value = compute()
+    with contextlib.suppress(StoreProblem, NotAllowed), store.draft() as folder:
+        (folder / path.name).write_bytes(adapter.dump_json(value, context=context))
+        store.keep(folder / path.name, path)
+        _mark_used(store, computed=True)
+    return value
+
+
 def _file_name(store: Store, table: DerivedTable) -> str:
     if not table.measured:
         return f"{table.name}.parquet"
-    ceilings = ",".join(path.name for path in measured_ceilings.files(store))
-    return f"{table.name}-{hashlib.sha256(ceilings.encode()).hexdigest()[:8]}.parquet"
+    return f"{table.name}-{ceilings_digest(store)}.parquet"
+
+
+def ceilings_digest(store: Store) -> str:
+    """Return a digest of the ceilings that were measured so far."""
+    names = ",".join(path.name for path in measured_ceilings.files(store))
+    return hashlib.sha256(names.encode()).hexdigest()[:8]
 
 
 def _compute(store: Store, manifest: Manifest, table: DerivedTable, home: Path, spare: Path) -> Path:

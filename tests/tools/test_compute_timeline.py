@@ -296,3 +296,20 @@ def test_a_single_step_of_a_profile_is_named_and_its_parts_are_no_steps(tmp_path
     found = compute_timeline(Store(tmp_path), "one")
     assert found.steps == "none found: a single range is called a step ('ProfilerStep#1', 31 ms on the host)"
     assert found.step_ms is None and "between its first and last work" in found.answer
+
+
+def test_a_second_answer_is_read_and_equals_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Made()
+    for start in range(0, 50 * MS, 10 * MS):
+        made.launch("gemm", (start, start + 5 * US), (start + 10 * US, start + 6 * MS))
+    store = Store(tmp_path)
+    workload = publish(store, made).id
+    first = render.structured_content(compute_timeline(store, workload))
+    monkeypatch.setattr("rooflens.tools.compute_timeline.timeline", None)  # the trace is not read again
+    assert render.structured_content(compute_timeline(store, workload)) == first
+    (stored,) = store.root.glob(f"derived/*/{workload}/TimelineResult-*.json")
+    stored.write_text("{")
+    monkeypatch.undo()
+    assert render.structured_content(compute_timeline(store, workload)) == first, "a damaged file is computed anew"
+    read_only = Store.locate(tmp_path, read_only=True)
+    assert render.structured_content(compute_timeline(read_only, workload)) == first

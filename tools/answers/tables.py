@@ -48,7 +48,7 @@ def table_from(
     ]
     listed = [list(row) for row in zip(*(values for *_, values in kept), strict=True)]
     made = table({column: unit for column, unit, _ in kept}, listed, limit=limit, offset=offset)
-    made.minor = frozenset(column for column, facts in declared.items() if facts.minor)
+    made.minor = [column for column, facts in declared.items() if facts.minor]
     if total is not None:
         made.total_rows, made.truncated = total, total > len(rows)
     return made

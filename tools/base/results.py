@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import pydantic
+
+STORED = "stored"
+"""The context in which an answer is written to be read again, with what clients do not see."""
 
 
 class Table(pydantic.BaseModel):
@@ -18,8 +21,15 @@ class Table(pydantic.BaseModel):
     total_rows: int | None
     """Number of rows before the limit; None if they could not be counted."""
     truncated: bool = False
-    minor: Annotated[frozenset[str], pydantic.Field(exclude=True)] = frozenset()
-    """The columns that are left out first where a table does not fit."""
+    minor: list[str] = []
+    """The columns that are left out first where a table does not fit. Clients do not see it."""
+
+    @pydantic.model_serializer(mode="wrap")
+    def _serialise(self, handler: pydantic.SerializerFunctionWrapHandler, info: pydantic.SerializationInfo) -> Any:
+        written = handler(self)
+        if info.context != STORED:
+            written.pop("minor", None)
+        return written
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as mappings from the names of the columns to the values."""
