@@ -109,7 +109,7 @@ def diagnose_bottleneck(
         told = about(opened, "diagnose_bottleneck", opened.select(kernel), names)
         tables = declared_tables("diagnose_bottleneck", opened, top_n)
     manifest, log = opened.manifest, experiment_log.entries(store)
-    kernels = [_round_figures(_with_tried(replace(d, findings=d.findings[:top_n]), log)) for d in diagnoses]
+    kernels = [_with_tried(replace(d, findings=d.findings[:top_n]), log) for d in diagnoses]
     if detail == "summary":
         kernels = _said_once([_summarise(d, first=d is kernels[0]) for d in kernels])
     return DiagnosisResult(
@@ -175,7 +175,7 @@ def _of_times_alone(
         total_kernels=len(kernels),
         application=whole and _figures_of(whole),
         ranks=uneven,
-        kernels=_said_once([_summarise(_round_figures(one), first=one is launches[0]) for one in launches]),
+        kernels=_said_once([_summarise(one, first=one is launches[0]) for one in launches]),
         next=[
             next_call("compute_timeline", "where the wall time goes", workload=manifest.id),
             *([count] if manifest.arch in catalog.targets_with_metrics() else []),
@@ -200,14 +200,6 @@ def _first(manifest: Manifest, whole: Application | None) -> Iterator[NextCall]:
     if whole and whole.kernels_come_second:
         why = "where the wall time goes: the kernels are not the first concern"
         yield next_call("compute_timeline", why, workload=manifest.id)
-
-
-def _round_figures(diagnosis: Diagnosis) -> Diagnosis:
-    """Round the figures to the digits that an answer needs."""
-    verdict = _rounded(diagnosis.verdict, speedup_bound=".3g", program_bound=".3g")
-    findings = [_rounded(finding, severity=".1f", speedup_bound=".3g") for finding in diagnosis.findings]
-    changes = [_rounded(gain, part_pct=".1f", at_most=".3g", expected=".3g") for gain in diagnosis.changes]
-    return replace(_rounded(diagnosis, share_pct=".2f"), verdict=verdict, findings=findings, changes=changes)
 
 
 def _with_lines(opened: Workload, diagnoses: list[Diagnosis]) -> list[Diagnosis]:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from ..base.digits import rounded
 from ..base.notes import Reason
 from ..base.problems import BadInput
 from ..catalogue import metrics as catalog
@@ -79,8 +80,8 @@ class Verdict:
     subsystem: str
     bound: Bound
     confidence: float
-    speedup_bound: float | None
-    program_bound: float | None = None
+    speedup_bound: Annotated[float | None, rounded(".3g")]
+    program_bound: Annotated[float | None, rounded(".3g")] = None
     own_traffic: str | None = None
     doubt: Reason | None = None
     beside: list[str] | None = None
@@ -93,9 +94,9 @@ class Finding:
     cause, ``tried`` lists the outcomes of earlier changes of the kernel."""
 
     subsystem: str
-    severity: float
+    severity: Annotated[float, rounded(".1f")]
     claim: str
-    speedup_bound: float | None
+    speedup_bound: Annotated[float | None, rounded(".3g")]
     evidence: list[Evidence]
     contradicting: list[Evidence]
     advice: list[Advice]
@@ -126,7 +127,7 @@ class Diagnosis:
     kernel: str
     loads: str
     """The load of each unit in one line; everything below is derived from these figures."""
-    share_pct: float | None
+    share_pct: Annotated[float | None, rounded(".2f")]
     launches: int
     verdict: Verdict
     findings: list[Finding]

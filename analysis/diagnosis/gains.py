@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
+from ..base.digits import rounded
 from ..catalogue import rules, targets
 from ..catalogue.rules import Rule
 from ..catalogue.thresholds import threshold
@@ -40,9 +42,9 @@ class ChangeGain:
 
     change: str
     title: str
-    part_pct: float
-    at_most: float | None
-    expected: float
+    part_pct: Annotated[float, rounded(".1f")]
+    at_most: Annotated[float | None, rounded(".3g")]
+    expected: Annotated[float, rounded(".3g")]
 
 
 def gains(case: Case) -> list[ChangeGain]:

@@ -9,9 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...analysis.base.digits import STORED
 from ...analysis.tables.derived import ceilings_digest, stored_value
 from ...analysis.workload import Workload
-from ..base.results import STORED, Result
+from ..base.results import Result
 
 R = TypeVar("R", bound=Result)
 

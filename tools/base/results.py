@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Self
 
 import pydantic
 
-STORED = "stored"
-"""The context in which an answer is written to be read again, with what clients do not see."""
+from ...analysis.base.digits import STORED
 
 
 class Table(pydantic.BaseModel):

@@ -1,0 +1,19 @@
+"""The digits of figures in answers, which are declared with the field that holds a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+
+STORED = "stored"
+"""The context in which pydantic writes values that are read again: with all digits, and with what clients do not see."""
+
+
+def rounded(form: str) -> pydantic.PlainSerializer:
+    """Return the annotation of a float that answers show as ``form`` states, such as ``.3g`` or ``.1f``; None stays."""
+
+    def shown(value: float | None, info: pydantic.SerializationInfo) -> Any:
+        return value if value is None or info.context == STORED else float(format(value, form))
+
+    return pydantic.PlainSerializer(shown)
