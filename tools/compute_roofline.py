@@ -14,7 +14,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.work_formulas import LEVELS, LevelName
 from ..analysis.engine.work_sums import WorkUnit as Grouped
 from ..analysis.rooflines.ceilings import Ceilings
-from ..analysis.rooflines.flop import FlopRoofline, flop_roofline
+from ..analysis.rooflines.flop import FlopRoofline, OperationRate, flop_roofline
 from ..analysis.rooflines.inputs import RooflineInputs, RooflineRequest, prepare_inputs
 from ..analysis.rooflines.instruction import InstructionRoofline, Wall, instruction_roofline
 from ..analysis.rooflines.limits import KernelLimits
@@ -25,8 +25,9 @@ from ..analysis.workload import Workload
 from .answers import roofline_summary
 from .answers.launch_notes import about
 from .answers.next_calls import next_call
+from .answers.roofline_summary import DIGITS
 from .answers.sentences import sentence
-from .answers.tables import table_from
+from .answers.tables import Row, answer_columns, table_from
 from .base.parameters import (
     LEVEL_NAMES,
     CeilingSource,
@@ -42,6 +43,8 @@ from .base.results import NextCall, Result, Table
 
 _OPTIONAL_PIPES = ("gl1_pct", "vl1d_busy_pct", "l2_busy_pct", "hbm_busy_pct")
 """The levels and units that are known on some GPUs only."""
+_OPTIONAL = ("dispatch", "reason", "bandwidth", "pct_of_bandwidth")
+"""The columns of points that a short answer has only if they have values."""
 _NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing", "no_value", "not_countable")
 """Codes of unknown loads that no further counters would reveal: for ``no_value`` all were collected."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
@@ -63,11 +66,17 @@ class _RooflineExtent:
     """The ceilings given by the caller."""
 
 
-def _points(roofline: Roofline, shown: _RooflineExtent) -> Table:
+def _points(roofline: Roofline, rows: list[Row], shown: _RooflineExtent) -> Table:
     """The points of one page; the total number of rows is unknown if further kernels follow."""
     name = "instruction_points" if isinstance(roofline, InstructionRoofline) else "points"
-    rows = [{**vars(point), "number": shown.numbers.get(point.kernel)} for point in roofline.points]
-    made = table_from(name, rows, without=() if shown.by_launch and rows else ("number",))
+    without = () if shown.by_launch and rows else ("number",)
+    if shown.full:
+        made = table_from(
+            name, [row | {"reason": row["reason"] and row["reason"].text} for row in rows], without=without
+        )
+    else:
+        main = roofline_summary.main_points(rows, shown.numbers, unused_levels=shown.chosen)
+        made = table_from(name, main, without=without, optional=_OPTIONAL, digits=DIGITS)
     asked, total = roofline.inputs.asked, roofline.inputs.collected.total
     more = asked.offset + asked.limit < total
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
@@ -79,8 +88,11 @@ def _walls(walls: Sequence[Wall]) -> Table:
     return table_from("walls", rows)
 
 
-def _pipes(limits: Sequence[KernelLimits]) -> Table:
-    """Least times as shares of the run time, busy cycles, and what bounds each kernel."""
+def _pipes(limits: Sequence[KernelLimits], *, full: bool) -> Table:
+    """What bounds each kernel; in full also least times as shares of the run time, and busy cycles.
+
+    Otherwise the shares are in the line of loads, and the times in the points; obvious reasons are omitted.
+    """
     rows: list[dict[str, Any]] = []
     for rank, one in enumerate(limits, 1):
         shares = {f"{name}_pct": share.value for name, share in one.shares.items()}
@@ -95,7 +107,23 @@ def _pipes(limits: Sequence[KernelLimits]) -> Table:
             "reason": _why_doubted(one),
         })  # fmt: skip
     absent = [name for name in _OPTIONAL_PIPES if not any(name in row for row in rows)]
-    return table_from("pipes", rows, without=absent)
+    columns = answer_columns("pipes")
+    if full:
+        return table_from("pipes", rows, without=absent)
+    obvious = all(one.bound in ("memory", "compute") for one in limits)
+    without = [*(name for name in columns if name.endswith("_pct")), "time_ns", *(["why"] if obvious else [])]
+    return table_from("pipes", rows, without=without, optional=columns, digits=DIGITS)
+
+
+def _operations(rates: Sequence[OperationRate], *, full: bool) -> Table | None:
+    """The work by data type; the ceilings are a table of their own in a short answer."""
+    rows = list(map(vars, rates))
+    if full:
+        return table_from("operation_rates", rows)
+    columns = answer_columns("operation_rates")
+    return (
+        table_from("operation_rates", rows, without=("ceiling", "n"), optional=columns, digits=DIGITS) if rows else None
+    )
 
 
 def _why_doubted(one: KernelLimits) -> str | None:
@@ -113,8 +141,11 @@ def _check_levels(inputs: RooflineInputs, levels: list[LevelName] | None) -> Non
         raise BadArgument(f"{inputs.target} has no memory level {absent[0]!r}", f"its levels: {', '.join(known)}")
 
 
-def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: bool) -> Table:
-    """The ceilings with the ridge point at each requested level; in full also interval, share of theory and origin."""
+def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, used: Collection[str], *, instructions: bool) -> Table:
+    """The ceilings with the ridge point at each requested level; in full also interval, share of theory and origin.
+
+    A short answer has those of the operations ``used`` and of the levels, and states how many exist.
+    """
     chosen, theory = inputs.ceilings, inputs.theory
     levels = [level.name for level in inputs.formulas.level]
     ridges = shown.levels if shown.chosen or shown.full else shown.levels[:1]
@@ -129,7 +160,12 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, *, instructions: b
         if not name.endswith(".bw"):
             row |= {f"ridge_{level}": chosen.ridge(name, level) for level in levels}
         rows.append(row)
-    return table_from("roofline_ceilings", rows, without=without)
+    if shown.full:
+        return table_from("roofline_ceilings", rows, without=without)
+    main = roofline_summary.main_ceilings(rows, shown.levels, used)
+    made = table_from("roofline_ceilings", main, len(rows), without=without, digits=DIGITS)
+    made.truncated = len(main) < len(rows)
+    return made
 
 
 def _answer(roofline: Roofline) -> str | None:
@@ -249,16 +285,13 @@ def compute_roofline(
     roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
-    rooflines, points = _ceilings(inputs, shown, instructions=kind == "instruction"), _points(roofline, shown)
+    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+    rooflines = _ceilings(inputs, shown, used, instructions=kind == "instruction")
+    rows = [{**vars(point), "number": numbers.get(point.kernel)} for point in roofline.points]
+    points = _points(roofline, rows, shown)
     sweep = inputs.ceilings.sweep if shown.full else None
-    operations = table_from("operation_rates", list(map(vars, rates))) if kind == "flop" else None
-    if not shown.full:
-        remarks += [] if shown.chosen else roofline_summary.notes_on_unused_levels(points, numbers)
-        used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
-        rooflines = roofline_summary.ceilings(rooflines, shown.levels, used)
-        points = roofline_summary.points(points, numbers, unused_levels=shown.chosen)
-        operations = roofline_summary.operations(operations) if operations and operations.rows else None
-    pipes = _pipes(roofline.limits)
+    if not (shown.full or shown.chosen):
+        remarks += roofline_summary.notes_on_unused_levels(rows, numbers)
     return RooflineResult(
         answer=_answer(roofline),
         workload=opened.id,
@@ -269,8 +302,8 @@ def compute_roofline(
         device=inputs.ceilings.device,
         ceilings=rooflines,
         points=points,
-        pipes=pipes if shown.full else roofline_summary.pipes(pipes),
-        operations=operations,
+        pipes=_pipes(roofline.limits, full=shown.full),
+        operations=_operations(rates, full=shown.full) if kind == "flop" else None,
         walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
         sweep=table_from("sweep", list(map(vars, sweep))) if sweep else None,
         notes=[

@@ -7,7 +7,7 @@ from typing import Any
 import pydantic
 
 STORED = "stored"
-"""The context in which pydantic writes values that are read again: with all digits, and with what clients do not see."""
+"""The context in which pydantic writes values that are read again: with all digits and all fields."""
 
 
 def rounded(form: str) -> pydantic.PlainSerializer:

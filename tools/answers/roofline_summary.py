@@ -1,9 +1,9 @@
-"""Short tables: of compute_roofline, with few digits and long names only once; operators, collectives and phases."""
+"""Short tables: of compute_roofline, with what matters and long names only once; operators, collectives and phases."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -12,38 +12,34 @@ from ...analysis.tables.declaration import attribute_rows
 from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
 from ...analysis.timeline.phases import OPERATIONS, Phase
-from ..base.results import Table, round_number
+from ..base.results import Table
 from .sentences import sentence
 from .tables import Row, table_from
 
 _WITHOUT_SIZE, _TYPE, _SIZES = re.compile(r"(,\[\])+\]$"), re.compile(r'"([^"]*)"'), 80
 """The last arguments without a size, which are not shown, a type, and how many characters are shown of sizes."""
-_DIGITS = 7
 _LONG = 30
 """Names longer than this are written out once; further rows have the kernel's number, which every tool accepts."""
 _ALWAYS = ("valu.f32", "valu.f64")
 """Ceilings that are always shown, because they characterise the device."""
 ABOVE = "as above"
+DIGITS = 7
+"""The digits of figures in short tables."""
 
 
-def ceilings(table: Table, levels: Collection[str], used: Collection[str]) -> Table:
-    """Return the ceilings of the requested levels and of the operations used; the table states how many exist."""
+def main_ceilings(rows: list[Row], levels: Collection[str], used: Collection[str]) -> list[Row]:
+    """Return the ceilings of the requested levels and of the operations used; all, if there are none of these."""
     wanted = {*_ALWAYS, *used, *(f"{level}.bw" for level in levels)}
-    every = table.records()
-    rows = [row for row in every if row["ceiling"] in wanted or str(row["ceiling"]).startswith("valu.issue")] or every
-    shown = _with_rows(table, rows, ())
-    shown.total_rows, shown.truncated = len(every), len(rows) < len(every)
-    return shown
+    return [row for row in rows if row["name"] in wanted or row["name"].startswith("valu.issue")] or rows
 
 
-def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Table:
+def main_points(every: Sequence[Row], numbers: Mapping[str, str], *, unused_levels: bool) -> list[Row]:
     """Return the points that matter for a short answer.
 
     Drops points of zero operations if the kernel has others and, unless ``unused_levels``, points of levels through
-    which the kernel moves no bytes or whose bytes were not collected; each kernel keeps at least one point. Long texts
-    appear once.
+    which the kernel moves no bytes or whose bytes were not collected; each kernel keeps at least one point. Long names
+    and reasons appear once.
     """
-    every = table.records()
     worked = {(row["kernel"], row["level"]) for row in every if row["operations"]}
     rows = [row for row in every if row["operations"] != 0 or (row["kernel"], row["level"]) not in worked]
     if not unused_levels:
@@ -55,15 +51,11 @@ def points(table: Table, numbers: dict[str, str], *, unused_levels: bool) -> Tab
             if (not _not_collected(row) and (row["bytes"] != 0 or row["kernel"] not in moving))
             or (row["kernel"] not in known and row is first[row["kernel"]])
         ]
-    _say_once(rows, numbers)
-    shown = _with_rows(table, rows, ("dispatch", "reason", "bandwidth", "pct_of_bandwidth"))
-    shown.total_rows = table.total_rows if table.total_rows is None else len(rows)
-    return shown
+    return _without_repetition(rows, numbers)
 
 
-def notes_on_unused_levels(table: Table, numbers: dict[str, str]) -> list[str]:
+def notes_on_unused_levels(every: Sequence[Row], numbers: Mapping[str, str]) -> list[str]:
     """Return notes on the levels for which a short table has no points."""
-    every = table.records()
     moving = _moving(every)
     none = dict.fromkeys((row["kernel"], row["level"]) for row in every if row["bytes"] == 0)
     told = [f"{numbers.get(name, name)} {at}" for name, at in none if name in moving]
@@ -85,52 +77,18 @@ def _not_collected(row: Row) -> bool:
     return row["bytes"] is None and row["status"] == "not_collected"
 
 
-def pipes(table: Table) -> Table:
-    """Return what bounds each kernel, without times, shares and obvious reasons.
-
-    The shares are in the kernel's line of loads and the times in the points.
-    """
-    rows = table.records()
-    obvious = all(row["bound"] in ("memory", "compute") for row in rows)
-    said = {n for n in table.columns if n.endswith("_pct")} | {"time_ns", *(["why"] if obvious else [])}
-    return _with_rows(table, [row | dict.fromkeys(said) for row in rows], table.columns)
-
-
-def operations(table: Table) -> Table:
-    """Return the work by data type, without the ceilings, which have their own table."""
-    return _with_rows(table, [row | {"ceiling": None, "n": None} for row in table.records()], table.columns)
-
-
-def _with_rows(table: Table, rows: Sequence[Row], optional: Collection[str]) -> Table:
-    """Return a table with these rows, whose numbers are rounded, without those ``optional`` columns that are empty."""
-    kept = {
-        name: unit
-        for name, unit in zip(table.columns, table.units, strict=True)
-        if name not in optional or any(row[name] is not None for row in rows)
-    }
-    update = {
-        "columns": list(kept),
-        "units": list(kept.values()),
-        "rows": [[_number(row[name]) for name in kept] for row in rows],
-    }
-    return table.model_copy(update=update)
-
-
-def _number(value: Any) -> Any:
-    return round_number(value, _DIGITS) if isinstance(value, float) else value
-
-
-def _say_once(rows: Sequence[Row], numbers: dict[str, str]) -> None:
-    """Keep long kernel names and reasons in their first row only."""
-    named, last = set[str](), None
+def _without_repetition(rows: Sequence[Row], numbers: Mapping[str, str]) -> list[Row]:
+    """Return the rows with long kernel names, and reasons that follow one another, in their first row only."""
+    shown, named, last = [], set[str](), None
     for row in rows:
-        name, why = row["kernel"], row["reason"]
-        if len(name) > _LONG and name in named and name in numbers:
-            row["kernel"] = numbers[name]
-        if why is not None and why == last:
-            row["reason"] = ABOVE
+        name, why = row["kernel"], row["reason"] and row["reason"].text
+        repeated = len(name) > _LONG and name in named and name in numbers
+        shown.append(
+            row | {"kernel": numbers[name] if repeated else name, "reason": ABOVE if why and why == last else why}
+        )
         named.add(name)
         last = why
+    return shown
 
 
 def operator_table(analysed: Operators, top_n: int) -> Table:

@@ -14,7 +14,7 @@ from ...analysis.store.schema import Column
 from ...analysis.tables import derived_tables, schema
 from ...analysis.tables.derived import table_rows
 from ...analysis.workload import Workload
-from ..base.results import Table, table
+from ..base.results import Table, round_number, table
 
 Row = dict[str, Any]
 """The values and objects that the columns of a row are taken from."""
@@ -30,17 +30,19 @@ def table_from(
     only: Collection[str] | None = None,
     without: Collection[str] = (),
     optional: Collection[str] = (),
+    digits: int | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> Table:
     """Return ``rows[offset:offset + limit]`` as the table with this name.
 
     ``only`` names the columns that it has, ``without`` those that it lacks, and ``optional`` those that it lacks if no
-    row has a value. ``total`` is the number of rows if these are only the first of them.
+    row has a value. Figures of columns that declare no digits get ``digits``. ``total`` is the number of rows if these
+    are only the first of them.
     """
     columns = answer_columns(name)
     declared = {column: columns[column] for column in only or columns if column not in without}
-    cells = [[_cell(row, column, facts) for row in rows] for column, facts in declared.items()]
+    cells = [[_cell(row, column, facts, digits) for row in rows] for column, facts in declared.items()]
     kept = [
         (column, facts.unit, values)
         for (column, facts), values in zip(declared.items(), cells, strict=True)
@@ -63,7 +65,7 @@ def declared_tables(tool: str, workload: Workload, limit: int) -> dict[str, Tabl
     return tables
 
 
-def _cell(row: Mapping[str, Any], name: str, column: Column) -> Any:
+def _cell(row: Mapping[str, Any], name: str, column: Column, digits: int | None) -> Any:
     """Return the value at a path such as ``pair.share``; None if it or anything on the way is None or missing."""
     first, *attributes = column.of.split(".") if column.of else [name]
     value = row.get(first)
@@ -75,7 +77,9 @@ def _cell(row: Mapping[str, Any], name: str, column: Column) -> Any:
         value = 100 * value if column.scale == "fraction" else value / 1e6
     if column.decimals is not None:
         return round(value, column.decimals or None)
-    return value if column.digits is None else float(f"{value:.{column.digits}g}")
+    if column.digits is not None:
+        return float(f"{value:.{column.digits}g}")
+    return round_number(value, digits) if digits is not None and isinstance(value, float) else value
 
 
 @cache
