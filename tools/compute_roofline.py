@@ -71,9 +71,7 @@ def _points(roofline: Roofline, rows: list[Row], shown: _RooflineExtent) -> Tabl
     name = "instruction_points" if isinstance(roofline, InstructionRoofline) else "points"
     without = () if shown.by_launch and rows else ("number",)
     if shown.full:
-        made = table_from(
-            name, [row | {"reason": row["reason"] and row["reason"].text} for row in rows], without=without
-        )
+        made = table_from(name, rows, without=without)
     else:
         main = roofline_summary.main_points(rows, shown.numbers, unused_levels=shown.chosen)
         made = table_from(name, main, without=without, optional=_OPTIONAL, digits=DIGITS)
@@ -287,7 +285,10 @@ def compute_roofline(
     rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
     used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
     rooflines = _ceilings(inputs, shown, used, instructions=kind == "instruction")
-    rows = [{**vars(point), "number": numbers.get(point.kernel)} for point in roofline.points]
+    rows = [
+        {**vars(point), "number": numbers.get(point.kernel), "reason": point.reason and point.reason.text}
+        for point in roofline.points
+    ]
     points = _points(roofline, rows, shown)
     sweep = inputs.ceilings.sweep if shown.full else None
     if not (shown.full or shown.chosen):

@@ -75,12 +75,11 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
             [2, "b", "hbm", 64.0, 8.0, "ok", None], [2, "b", "l2", 0.0, 8.0, "ok", None],
             [2, "b", "lds", None, 8.0, lacks, "z"], [3, "c", "hbm", 0.0, 8.0, "ok", None],
             [3, "c", "lds", None, 8.0, "not_supported", "bulk copies"]]  # fmt: skip
-    made = Table(columns=list(columns), units=[None] * len(columns), rows=rows, total_rows=len(rows))
+    made = [dict(zip(columns, row, strict=True)) for row in rows]
     numbers = {"a": "#1", "b": "#2", "c": "#3"}
-    assert [r[:3] for r in roofline_summary.points(made, numbers, unused_levels=False).rows] == [
-        [1, "a", "hbm"], [2, "b", "hbm"], [3, "c", "hbm"], [3, "c", "lds"],
-    ]  # fmt: skip
-    assert len(roofline_summary.points(made, numbers, unused_levels=True).rows) == len(rows)
+    main = roofline_summary.main_points(made, numbers, unused_levels=False)
+    assert [(row["kernel"], row["level"]) for row in main] == [("a", "hbm"), ("b", "hbm"), ("c", "hbm"), ("c", "lds")]
+    assert len(roofline_summary.main_points(made, numbers, unused_levels=True)) == len(rows)
     moved, unknown = roofline_summary.notes_on_unused_levels(made, numbers)
     assert moved == "No bytes moved, so no point: #2 l2."
     assert unknown == 'Bytes or time unknown: #1 hbm, l2; #2 lds. detail="full" gives the reasons.'

@@ -81,7 +81,7 @@ def _without_repetition(rows: Sequence[Row], numbers: Mapping[str, str]) -> list
     """Return the rows with long kernel names, and reasons that follow one another, in their first row only."""
     shown, named, last = [], set[str](), None
     for row in rows:
-        name, why = row["kernel"], row["reason"] and row["reason"].text
+        name, why = row["kernel"], row["reason"]
         repeated = len(name) > _LONG and name in named and name in numbers
         shown.append(
             row | {"kernel": numbers[name] if repeated else name, "reason": ABOVE if why and why == last else why}
