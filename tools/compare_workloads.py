@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -45,11 +44,9 @@ from .base.parameters import (
     SomeMetrics,
     Versions,
 )
-from .base.results import NextCall, Result, Table, table_of
+from .base.results import NextCall, Result, Table
 from .base.untrusted_text import plain_log_text
 
-_SampledRow = namedtuple("_SampledRow", "kernel baseline_samples candidate_samples")
-_TracedRow = namedtuple("_TracedRow", "kernel baseline_cycles candidate_cycles")
 _MOST_METRICS = 100
 """Named metrics that an answer shows for each pair of kernels."""
 _EXTENTS = {"summary": tables.SUMMARY, "full": tables.FULL, "everything": tables.EVERYTHING}
@@ -175,12 +172,11 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
             "without launches there is nothing else to compare",
             "Take samples, or profile with --kernel-trace or counters",
         )
-    row = _TracedRow if changed.unit == "cycles" else _SampledRow
     lost, gained = (sum(line.verdict == verdict for line in changed.lines) for verdict in ("lost", "gained"))
     code = "lines.largest" if changed.unit == "cycles" else "lines.places"
     told = sentence(code, lost=lost, gained=gained, most=changed.lines[0])
-    rows = [row(one.kernel, *changed.totals)]
-    notes = [note.text for note in tables.about_lines(changed)]
+    row = dict(zip(("kernel", "baseline", "candidate"), (one.kernel, *changed.totals), strict=True))
+    notes = [note.text for note in tables.line_notes(changed)]
     if asked.hypothesis or asked.change:
         notes.append(sentence("lines.not_recorded"))
     return CompareResult(
@@ -189,8 +185,8 @@ def _lines_alone(before: Workload, after: Workload, asked: ComparisonRequest, ex
         verdict="inconclusive",
         same_work="unknown",
         answer=sentence("lines.alone", kernel=short(one.kernel), told=told),
-        kernels=table_of(row, rows, dict.fromkeys(row._fields[1:], changed.unit)),
-        lines=tables.of_lines(changed, extent),
+        kernels=table_from(f"compared_{changed.unit}", [row]),
+        lines=tables.line_table(changed, extent),
         notes=notes,
         next=[
             next_call("find_hotspots", f"the lines of the {which}", workload=w.id)
@@ -224,23 +220,23 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
         same_work=main.work.answer if main else "unknown",
         answer="".join(sentence("compare.contradicted", claim=c.claim, why=c.why) for c in against)
         + summary(comparison, against, leading),
-        claims=tables.of_claims(claims, extent),
+        claims=tables.claim_table(claims, extent),
         causes=causes(main, first.changed if first else []) if main and alike else [],
-        kernels=tables.of_kernels(comparison, extent),
-        steps=tables.of_steps(steps) if steps else None,
-        groups=tables.of_groups(comparison, extent),
-        launch=tables.of_launches(top, extent),
-        work=tables.of_work(top, extent) if alike else None,
-        explanation=tables.of_terms(top, extent) if alike else None,
-        normalised=None if alike else tables.of_shares(comparison),
+        kernels=tables.pair_table(comparison, extent),
+        steps=tables.step_table(steps) if steps else None,
+        groups=tables.group_table(comparison, extent),
+        launch=tables.launch_table(top, extent),
+        work=tables.work_table(top, extent) if alike else None,
+        explanation=tables.term_table(top, extent) if alike else None,
+        normalised=None if alike else tables.share_table(comparison),
         program=table_from("programs", programs) if wall else None,
-        metrics=tables.of_metrics(changed, not alike, extent, _MOST_METRICS if metrics else None),
-        lines=tables.of_lines(sampled, extent) if sampled else None,
-        only_in_baseline=tables.names(comparison.matching.only_before, extent),
-        only_in_candidate=tables.names(comparison.matching.only_after, extent),
-        metrics_only_in_baseline=tables.few(first.only_before, extent.metrics_of_one) if first else [],
-        metrics_only_in_candidate=tables.few(first.only_after, extent.metrics_of_one) if first else [],
-        notes=[n.text for n in (*notes(comparison), *wall_time_notes(wall), *tables.about_lines(sampled))],
+        metrics=tables.metric_table(changed, not alike, extent, _MOST_METRICS if metrics else None),
+        lines=tables.line_table(sampled, extent) if sampled else None,
+        only_in_baseline=tables.kernel_names(comparison.matching.only_before, extent),
+        only_in_candidate=tables.kernel_names(comparison.matching.only_after, extent),
+        metrics_only_in_baseline=tables.first_names(first.only_before, extent.metrics_of_one) if first else [],
+        metrics_only_in_candidate=tables.first_names(first.only_after, extent.metrics_of_one) if first else [],
+        notes=[n.text for n in (*notes(comparison), *wall_time_notes(wall), *tables.line_notes(sampled))],
         next=_next(comparison),
     )
 
@@ -253,7 +249,7 @@ def _series(steps: list[Comparison], extent: Extent) -> CompareResult:
         verdict=last.verdict if last else "inconclusive",
         same_work=last.work.answer if last else "unknown",
         answer=series_summary(steps),
-        kernels=tables.of_series(steps, extent),
+        kernels=tables.series_table(steps, extent),
         notes=[note.text for note in series_notes(steps)],
         next=_next(steps[-1]),
     )

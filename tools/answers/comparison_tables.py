@@ -16,7 +16,7 @@ from ...analysis.comparison.timeline_changes import SPAN, StepChange
 from ...analysis.comparison.work import Side
 from ...analysis.hotspots import profile_changes as hotspots
 from ...analysis.store.doubts import DURATION
-from ..base.results import Table, table, table_of
+from ..base.results import Table
 from .sentences import note, sentence
 from .tables import Row, table_from
 
@@ -62,13 +62,13 @@ FULL = Extent(pairs=50, explained=5, measured=5, metrics=20, lines=50, kernels_o
 EVERYTHING = Extent(measured=20, whole_names=True)
 
 
-def of_kernels(comparison: Comparison, extent: Extent) -> Table:
+def pair_table(comparison: Comparison, extent: Extent) -> Table:
     """Return one row per pair: time per launch (of a group: per round) and of all, speed-up with interval, verdict."""
     rows = [_kernel(pair, comparison.other_gpu is not None, extent) for pair in comparison.pairs]
     return table_from("pairs", rows, len(comparison.matching.pairs))
 
 
-def of_steps(changed: StepChange) -> Table:
+def step_table(changed: StepChange) -> Table:
     """Return the median wall time of a step before and after, its ratio with interval, and the verdict.
 
     The time from first to last work has no interval, and says why.
@@ -98,15 +98,13 @@ def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> Row:
     }
 
 
-def of_claims(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
+def claim_table(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
     """Return the claims of the candidate and the verdicts on them; the SQL is part of the full extent."""
-    whole = table_of(ResultClaim, claims) if claims else None
-    if whole is None or extent is not SUMMARY:
-        return whole
-    return table({"claim": None, "verdict": None, "why": None}, [row[:3] for row in whole.rows])
+    rows = [claim._asdict() for claim in claims]
+    return table_from("claims", rows, without=("sql",) if extent is SUMMARY else ()) if rows else None
 
 
-def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
+def group_table(comparison: Comparison, extent: Extent) -> Table | None:
     """Return the kernels that a group matched on each side, their launches in total and per round, and the sums."""
     rows = []
     for compared in (c for c in comparison.pairs if c.pair.of_several):
@@ -122,7 +120,7 @@ def of_groups(comparison: Comparison, extent: Extent) -> Table | None:
     return table_from("members", rows) if rows else None
 
 
-def of_work(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
+def work_table(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     """Return the quantities that show whether the work was the same, per round of launches, most significant first."""
     rows = [
         {
@@ -137,13 +135,13 @@ def of_work(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     return table_from("work", rows) if rows else None
 
 
-def of_launches(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
+def launch_table(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     """Return how the launches differ, and their clocks."""
     rows = [{"kernel": extent.pair(compared.pair), "of": d} for compared in pairs for d in compared.launched]
     return table_from("launches", rows) if rows else None
 
 
-def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
+def term_table(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     """Return terms whose ms add up to the change of the time per launch and of all launches, with their factors.
 
     None if no pair changed beyond noise, or if the change cannot be split.
@@ -162,7 +160,7 @@ def of_terms(pairs: Sequence[ComparedPair], extent: Extent) -> Table | None:
     return table_from("terms", rows) if rows else None
 
 
-def of_shares(comparison: Comparison) -> Table:
+def share_table(comparison: Comparison) -> Table:
     """For different GPUs: return the least time at each GPU's theoretical ceilings as a share of its time."""
     versions, rows = (comparison.before, comparison.after), []
     for compared in comparison.pairs[:_NORMALISED]:
@@ -206,7 +204,7 @@ def changed_metrics(
     return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], asked)) for c in single]
 
 
-def of_metrics(
+def metric_table(
     changes: Sequence[tuple[ComparedPair, MetricChanges]], other_gpu: bool, extent: Extent, most: int | None = None
 ) -> Table | None:
     """Return the metrics that changed most (at most ``most``), rated only if the change of time agrees."""
@@ -237,7 +235,7 @@ def _metric(kernel: str, compared: ComparedPair, change: MetricChange, other_gpu
     }
 
 
-def of_series(steps: Sequence[Comparison], extent: Extent) -> Table:
+def series_table(steps: Sequence[Comparison], extent: Extent) -> Table:
     """Return one row per version and pair: compared with the baseline and the previous version, with HBM traffic."""
     rows: list[Row] = []
     last: dict[str, float] = {}
@@ -285,12 +283,12 @@ def _bandwidth(version: ComparedVersion, side: Side, amount: float | None) -> Ro
     return row
 
 
-def names(kernels: Sequence[str], extent: Extent) -> list[str]:
+def kernel_names(kernels: Sequence[str], extent: Extent) -> list[str]:
     """Return the first names of a list, and how many follow."""
-    return few([extent.kernel_name(n) for n in kernels], extent.kernels_of_one)
+    return first_names([extent.kernel_name(n) for n in kernels], extent.kernels_of_one)
 
 
-def few(listed: list[str], most: int | None) -> list[str]:
+def first_names(listed: list[str], most: int | None) -> list[str]:
     """Return the first entries of a list, and how many follow."""
     more = [f"and {len(listed) - most} more"] if most is not None and len(listed) > most else []
     return listed[:most] + more
@@ -309,7 +307,7 @@ def changed_lines(comparison: Comparison) -> hotspots.LineChanges | None:
     return hotspots.changes(before, main.pair.before[0], after, main.pair.after[0])
 
 
-def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
+def line_table(changes: hotspots.LineChanges, extent: Extent) -> Table:
     """Return the lines whose share of the samples, or of the cycles of thread traces, changed most."""
     changed = [row for row in changes.lines if abs(row.difference) >= _LEAST_POINTS]
     rows = [
@@ -319,7 +317,7 @@ def of_lines(changes: hotspots.LineChanges, extent: Extent) -> Table:
     return table_from("lines", rows, len(changed))
 
 
-def about_lines(changes: hotspots.LineChanges | None) -> list[Note]:
+def line_notes(changes: hotspots.LineChanges | None) -> list[Note]:
     """Return notes on how lines were matched, and on whether there are enough samples."""
     if changes is None:
         return []

@@ -101,25 +101,3 @@ def table(
         total_rows=len(rows),
         truncated=end < len(rows),
     )
-
-
-def table_of(
-    row: type[tuple[Any, ...]],
-    rows: Sequence[tuple[Any, ...]],
-    units: Mapping[str, str] = {},
-    total: int | None = None,
-) -> Table:
-    """Return a Table with a column for each field of a named tuple; ``units`` gives the unit of some columns.
-
-    ``total`` is the number of rows before the limit, if ``rows`` are only the first of them.
-    """
-    names: tuple[str, ...] = getattr(row, "_fields")  # noqa: B009 - every named tuple has it, no type says so
-    return first_rows({name: units.get(name) for name in names}, [list(r) for r in rows], total)
-
-
-def first_rows(columns: Mapping[str, str | None], rows: list[list[Any]], total: int | None) -> Table:
-    """Return a Table of rows that are the first of ``total``; of None if they are all."""
-    made = table(columns, rows)
-    if total is not None:
-        made.total_rows, made.truncated = total, total > len(rows)
-    return made
