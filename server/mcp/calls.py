@@ -183,7 +183,11 @@ def perform(channel: Channel, job: dict[str, Any]) -> None:
     roots = [Path(folder) for folder in call.source_roots]
     with allowing(roots), listening(lambda text: channel.send({"progress": text})):
         reply = answer(store, call.tool, call.arguments, allow_exec=call.allow_exec)
-    result = protocol_result(reply, call.tool, call.arguments).model_dump(mode="json", exclude_unset=True)
+    made = protocol_result(reply, call.tool, call.arguments)
+    # The structured content is plain data already, which need not be dumped once more.
+    result = made.model_dump(mode="json", exclude_unset=True, exclude={"structured_content"})
+    if made.structured_content is not None:
+        result["structured_content"] = made.structured_content
     channel.send({"reply": {"result": result, "outcome": outcome(reply)}})
 
 

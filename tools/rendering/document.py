@@ -115,9 +115,14 @@ class Document:
         return distinct(sorted(self._kernels))
 
     @cached_property
+    def json(self) -> str:
+        """The content as JSON, in ASCII."""
+        return json.dumps(self.content)
+
+    @property
     def size(self) -> int:
         """The number of characters of the content as JSON."""
-        return len(json.dumps(self.content))
+        return len(self.json)
 
     def _put(self, holder: Any, place: Any, value: Any, name: str, *, cell: bool) -> None:
         """Put a value of a field or column as plain data into its dictionary or list."""
