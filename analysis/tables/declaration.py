@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -15,7 +15,7 @@ from ..timeline.trace import Trace
 from ..timeline.trace_loading import prepare
 from ..workload import Workload
 
-__all__ = ["Column", "DerivedTable", "Row", "attribute_rows", "has_events", "trace_rows"]
+__all__ = ["Column", "DerivedTable", "Row", "has_events", "trace_rows"]
 
 Row = dict[str, Any]
 """Values by column; columns that are absent are NULL."""
@@ -53,8 +53,3 @@ def trace_rows(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[
             return []
 
     return compute
-
-
-def attribute_rows(objects: Iterable[object], columns: Mapping[str, Column]) -> list[Row]:
-    """Return a row for each object: its attributes that have the names of columns."""
-    return [{name: getattr(each, name) for name in columns if name != "workload"} for each in objects]

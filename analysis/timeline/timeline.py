@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, verdict
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
-from .collectives import CollectiveRow, collectives
+from .collectives import collectives
 from .doubts import TraceDoubt, doubts
 from .heights import Heights
 from .host_findings import HostFindings, host_findings
@@ -93,7 +94,7 @@ class Timeline:
     ranges: list[activity_tables.RangeRow]
     operators: Operators
     """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
-    collectives: Sequence[CollectiveRow]
+    collectives: Sequence[dict[str, Any]]
     """The collectives that begin in the windows, where PyTorch stated them."""
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None

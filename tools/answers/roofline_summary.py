@@ -7,9 +7,6 @@ from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
-from ...analysis.tables import derived_tables
-from ...analysis.tables.declaration import attribute_rows
-from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
 from ...analysis.timeline.phases import OPERATIONS, Phase
 from ..base.results import Table, round_number
@@ -141,15 +138,14 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
             "sizes": _WITHOUT_SIZE.sub("]", row["sizes"] or "")[:_SIZES],
             "types": ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row["types"] or ""))))),
         }
-        for row in attribute_rows(analysed.shape_rows[:top_n], derived_tables()["operators"].columns)
+        for row in analysed.shape_rows[:top_n]
     ]
     return table_from("operators", rows, len(analysed.shape_rows))
 
 
-def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
+def collective_table(collectives: Sequence[Row], top_n: int) -> Table:
     """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
-    columns = derived_tables()["collectives"].columns
-    return table_from("collectives", attribute_rows(collectives[:top_n], columns), len(collectives))
+    return table_from("collectives", collectives[:top_n], len(collectives))
 
 
 def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
