@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, NONE, Ints, Trace, Window, pieces
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, pieces
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
@@ -78,15 +78,6 @@ def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
             end = max(end, last)
         merged.append(Window(start, end))
     return merged
-
-
-def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
-    """Return how much sorted, disjoint intervals cover before each time, in ns."""
-    # Before the first one lies an empty interval, and only the last one before a time may reach beyond it.
-    before = np.append(0, np.cumsum(end - start))
-    begun = np.searchsorted(start, at, side="right")
-    covered: Ints = before[begun] - np.maximum(np.append(NONE, end)[begun] - at, 0)
-    return covered
 
 
 class Within:

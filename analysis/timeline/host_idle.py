@@ -22,11 +22,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .busy import Within, covered_before
+from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, DRAINING, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Floats, Ints, Trace, thread_rows
+from .trace import BLOCKING, NO_BLOCKS, NONE, Floats, Ints, Trace, thread_rows
 
 CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
 """The causes of idle time that code of the host explains."""
@@ -107,20 +107,11 @@ def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
     """Return the ns of each stack within the windows, without the time in calls that wait for the device."""
     times = np.zeros(len(code.stacks))
     for who, spans in code.threads.items():
-        ns = within.ns(spans.s, spans.e).astype(np.float64)
+        ns, blocks = within.ns(spans.s, spans.e).astype(np.float64), trace.blocks.get(who, NO_BLOCKS)
         for number in _HARMLESS:
-            ns -= np.minimum(_blocked_ns(trace.blocks.get(who), number, spans.s, spans.e), ns)
+            ns -= np.minimum(blocks.ns(number, spans.s, spans.e), ns)
         times += np.bincount(spans.stack, ns, len(code.stacks))
     return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
-
-
-def _blocked_ns(blocks: Blocks | None, number: int, start: Ints, end: Ints) -> Ints:
-    """Return how much of each interval calls of one class, an index into ``BLOCKING``, take."""
-    if blocks is None:
-        return np.zeros_like(start)
-    mine = blocks.cls == number
-    until_end, until_start = (covered_before(at, blocks.s[mine], blocks.e[mine]) for at in (end, start))
-    return until_end - until_start
 
 
 def _divide(
@@ -142,9 +133,9 @@ def _divide(
     existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
     gap, span, start, end = overlaps(since, until, code)
     # Calls of any class block within the gap; before it, the device works while they wait for it.
-    middle, blocks = np.clip(g0[gap], start, end), trace.blocks.get(who)
-    inside = np.array([_blocked_ns(blocks, number, middle, end) for number in range(len(BLOCKING))])
-    ahead = sum(_blocked_ns(blocks, number, start, middle) for number in _HARMLESS)
+    middle, blocks = np.clip(g0[gap], start, end), trace.blocks.get(who, NO_BLOCKS)
+    inside = np.array([blocks.ns(number, middle, end) for number in range(len(BLOCKING))])
+    ahead = sum(blocks.ns(number, start, middle) for number in _HARMLESS)
     length = np.maximum(end - start - ahead, 0).astype(np.float64)
     running = np.maximum(length - inside.sum(axis=0), 0)
     charged, lost = np.zeros((len(CODE_CAUSES), len(gap))), np.zeros_like(ns)
