@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from ..base.problems import BadInput
 from ..store.manifest import Manifest
 from ..store.schema import Column, TableSchema
 from ..store.store import Store
 from ..timeline.trace import Trace
-from ..timeline.trace_loading import prepare
+from ..timeline.trace_loading import device_work
 from ..workload import Workload
 
 __all__ = ["Column", "DerivedTable", "Row", "has_events", "trace_rows"]
@@ -47,9 +46,7 @@ def trace_rows(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[
 
     @wraps(rows)
     def compute(workload: Workload) -> list[Row]:
-        try:
-            return rows(prepare(workload))
-        except BadInput:
-            return []
+        trace = device_work(workload)
+        return rows(trace) if trace else []
 
     return compute

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, pieces
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, islands, pieces
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
@@ -71,13 +71,8 @@ class Busy:
 
 def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
     """Return intervals in order, with those that overlap or touch merged."""
-    merged: list[Window] = []
-    for start, end in sorted(windows):
-        if merged and start <= merged[-1].end:
-            start, last = merged.pop()
-            end = max(end, last)
-        merged.append(Window(start, end))
-    return merged
+    start, end = islands(*np.array([*windows], dtype=np.int64).T)
+    return [*map(Window, start.tolist(), end.tolist())]
 
 
 class Within:

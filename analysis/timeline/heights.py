@@ -13,7 +13,6 @@ from math import inf, prod
 
 import numpy as np
 
-from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
@@ -21,7 +20,7 @@ from .host_findings import HostFindings, callers, say_once, title
 from .replay import NO_CHANGE, PAUSES, ProgramChange, Replay
 from .rules import HeightName
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
-from .trace_loading import prepare
+from .trace_loading import device_work
 from .verdict import AdviceGain, ApplicationFinding, speedup
 
 WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
@@ -219,11 +218,8 @@ def whole_program(workload: Workload) -> Heights | None:
     the workload has no timeline of device work."""
     if not has_timeline(workload):
         return None
-    try:
-        trace = prepare(workload)
-    except BadInput:  # the timeline contains host events only
-        return None
-    return Heights(trace, [trace.worked])
+    trace = device_work(workload)
+    return None if trace is None else Heights(trace, [trace.worked])
 
 
 def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:

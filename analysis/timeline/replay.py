@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from .busy import MEMORY
 from .host_code import HostCode
 from .idle import scale_limits
-from .trace import BLOCKING, COPY, NONE, Floats, Ints, Trace, Window
+from .trace import BLOCKING, COPY, NONE, Floats, Ints, Trace, Window, covered_before, islands
 
 _WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies", "allocation")]
 _ALLOCATION = BLOCKING.index("allocation")
@@ -103,7 +103,9 @@ class Replay:
     def wall_ns(self, change: ProgramChange = NO_CHANGE) -> float:
         """Return the time that the windows take after a change, in ns."""
         if change not in self._known:
-            saved = {pid: _saving(spans) for pid, spans in self._saved_spans(change).items()}
+            # What several threads do at a time is saved once.
+            spans = self._saved_spans(change).items()
+            saved = {pid: islands(*map(np.concatenate, zip(*own, strict=True))) for pid, own in spans}
             self._known[change] = sum(graph.wall_ns(change, saved) for graph in self._graphs)
         return self._known[change]
 
@@ -133,17 +135,6 @@ def _pauses(trace: Trace, thread: tuple[int, int]) -> tuple[Ints, Ints]:
     start, end = np.maximum.accumulate(e[order])[:-1], s[order][1:]
     long = end - start > scale_limits(trace).short_pause_ns
     return start[long], end[long]
-
-
-def _saving(spans: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """Return times, and how much time has been within the spans until each of them, in ns."""
-    start, end = (np.sort(np.concatenate([[0], *column])) for column in zip(*spans, strict=True))
-    # What several threads do at a time is saved once.
-    times = np.concatenate([start, end])
-    order = np.argsort(times, kind="stable")
-    running = np.cumsum(np.repeat([1, -1], len(start))[order]) > 0
-    times = times[order]
-    return times, np.concatenate([[0], np.cumsum(np.diff(times) * running[:-1])])
 
 
 class _Graph:
@@ -177,7 +168,7 @@ class _Graph:
     def wall_ns(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> float:
         """Return the time until the last moment after a change, in ns.
 
-        ``saved`` has by process the time that the host saves until some times.
+        ``saved`` has by process the starts and ends of what the host no longer does.
         """
         moments = self.moments
         gone, calls = np.isin(moments.stack, list(change.stacks)), moments.length < 0
@@ -202,9 +193,10 @@ class _Graph:
         """Return the time that the host takes from what led to each call until the call, after a change."""
         moments, call = self.moments, self.moments.call
         between: Floats = (call - self.since).astype(np.float64)
-        for pid, (times, ns) in saved.items():
+        for pid, spans in saved.items():
             mine = moments.pid == pid
-            since, until = (np.interp(np.maximum(at[mine], 0), times - self.start, ns) for at in (self.since, call))
+            times = (np.maximum(at[mine], 0) + self.start for at in (self.since, call))
+            since, until = (covered_before(at, *spans) for at in times)
             between[mine] -= until - since
         if change.launched_together:
             work = moments.length >= 0

@@ -23,7 +23,7 @@ from .heights import Heights
 from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
-from .phases import Phase, phases
+from .phases import phases
 from .rules import HeightName, rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import STEPS_COVER, Steps, repetitions
@@ -78,7 +78,7 @@ class Timeline:
     """The times within the windows, by the number of the lane."""
     steps: Steps | None
     """What repeats in the program, also if it does not stand for it."""
-    phases: Sequence[Phase]
+    phases: Sequence[dict[str, Any]]
     """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
     selected: Selected
     """How the windows were chosen."""
@@ -231,9 +231,12 @@ def _name_code(finding: ApplicationFinding, host: HostFindings) -> ApplicationFi
     return replace(finding, claim=claim, evidence=evidence, advice=texts, gains=gains)
 
 
-def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[Phase]:
+def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[dict[str, Any]]:
     """Return the phases whose work begins in the windows; without known work, those that begin there on the host."""
-    begun = [(each, each.start if each.device_start is None else each.device_start) for each in phases(trace)]
+    begun = [
+        (each, each["start_ns"] if each["device_start_ns"] is None else each["device_start_ns"])
+        for each in phases(trace)
+    ]
     return [each for each, start in begun if any(w.start <= start < w.end for w in windows)]
 
 

@@ -177,11 +177,7 @@ class Hold:
             last = np.searchsorted(self.e, g1, side="right") - 1
             end = np.where(last >= 0, np.maximum(self.e[last], g0), g0)
             return until(end) - until(np.minimum(np.maximum(self.s[last], g0), end))
-        order = np.argsort(self.s, kind="stable")
-        s, reach = self.s[order], np.maximum.accumulate(self.e[order])
-        first = np.flatnonzero(np.concatenate([[True], s[1:] > reach[:-1]]))
-        starts, ends = s[first], np.append(reach[first[1:] - 1], reach[-1])
-        held = until(starts), until(ends)
+        held = [until(at) for at in islands(self.s, self.e)]
         return covered_before(until(g1), *held) - covered_before(until(g0), *held)
 
 
@@ -307,6 +303,14 @@ def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
     threads = [(int(number), np.flatnonzero(thread == number)) for number in np.unique(thread)]
     rows = [((int(p), number), own[pid[own] == p]) for number, own in threads for p in np.unique(pid[own])]
     return sorted(rows, key=itemgetter(0))
+
+
+def islands(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the starts and ends of the union of intervals in order, with those that overlap or touch merged."""
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    first = np.flatnonzero(np.append(True, start[1:] > reach[:-1])[: len(start)])
+    return start[first], reach[np.append(first, len(start))[1:] - 1]
 
 
 def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
