@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomli
 
@@ -26,25 +26,9 @@ _MOST = 20_000
 """The number of collectives that differ in kind, sizes, type or group; any others are not examined."""
 
 
-class _CollectiveKind(NamedTuple):
-    """An entry of collectives.toml."""
-
-    name: str
-    pattern: str
-    bytes: str
-    factor: float
-    others: bool = False
-    alone: bool = False
-
-
 @cache
 def _data() -> dict[str, Any]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-
-
-@cache
-def _kinds() -> list[_CollectiveKind]:
-    return [_CollectiveKind(**entry) for entry in _data()["kind"]]
 
 
 def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[dict[str, Any]]:
@@ -119,37 +103,37 @@ def _facts(text: str) -> dict[str, Any] | None:
     name, element = (
         str(stated.get(key) or "")[:_LONGEST].encode(errors="replace").decode() for key in ("collective", "type")
     )
-    kind = next((kind for kind in _kinds() if re.fullmatch(kind.pattern, name)), None)
+    kind = next((kind for kind in _data()["kind"] if re.fullmatch(kind["pattern"], name)), None)
     ranks, sent, received = (_whole(stated.get(key), most) for key, most in _COUNTS.items())
     size, moved, reason = _sizes(kind, element, (sent, received, ranks), str(stated.get("split") or ""))
     return {
         "name": name,
-        "kind": kind and kind.name,
+        "kind": kind and kind["name"],
         "type": element or None,
         "bytes": size,
         "moved": moved,
         "ranks": ranks,
         "same": json.dumps([name, str(stated.get("group")), str(stated.get("members"))]),
-        "alone": bool(kind and kind.alone),
+        "alone": "alone" in (kind or ()),
         "reason": reason,
     }
 
 
 def _sizes(
-    kind: _CollectiveKind | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
+    kind: dict[str, Any] | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
 ) -> tuple[float | None, float | None, str | None]:
     """Return the size, the bytes that count for the bus bandwidth, and why one of them is unknown."""
     sent, received, ranks = counts
     width = _data()["types"].get(element)
     if kind is None:
         return None, None, "no formula for this kind"
-    elements = sent if kind.bytes.startswith("in") else received
+    elements = sent if kind["bytes"].startswith("in") else received
     if width is None or elements is None or not ranks:
         return None, None, "its sizes, its type or its group are unknown"
-    size = float(elements * width * (ranks if kind.bytes.endswith("* n") else 1))
+    size = float(elements * width * (ranks if kind["bytes"].endswith("* n") else 1))
     if len(set(re.findall(r"\d+", split))) > 1:
         return size, None, "its parts differ in size"
-    return size, kind.factor * size * ((ranks - 1) / ranks if kind.others else 1), None
+    return size, kind["factor"] * size * ((ranks - 1) / ranks if "others" in kind else 1), None
 
 
 def _whole(value: Any, most: int) -> int | None:

@@ -100,7 +100,7 @@ def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operator
     work = _evaluate(
         trace.workload,
         [
-            {"i": i, "rule": rule.number} | _variables(*known)
+            {"i": i, "rule": rule["pattern"]} | _variables(*known)
             for i, (_, rule, known) in enumerate(calls)
             if rule and known
         ],
@@ -134,13 +134,8 @@ def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launc
         f"bool_or(coalesce({in_tf32}, false)) AS tf32, "
         f"bool_or(coalesce(direction IN {_LINK}, false)) AS link FROM {_begun_within(trace, windows)} GROUP BY ALL"
     ).fetchnumpy()
-    launchers = np.ma.getdata(work["range_id"])
-    within = _operator_around(trace, launchers)
-    replay = np.ma.getdata(work["replay"])
-    held = {name: np.ma.getdata(work[name]) for name in ("n", "ns", "tf32", "link")} | {
-        "operator": np.where(replay, -1, within),
-        "replay": replay,
-    }
+    held = {name: np.ma.getdata(column) for name, column in work.items()}
+    held["operator"] = np.where(held["replay"], -1, _operator_around(trace, held["range_id"]))
     con.register("launched_work", held)
     try:
         rows = con.execute(
@@ -204,31 +199,15 @@ def _operator_around(trace: Trace, launchers: Ints) -> Ints:
 # -- operations and bytes --------------------------------------------------------------------------
 
 
-class _OperatorRule(NamedTuple):
-    """An entry of operators.toml."""
-
-    number: int
-    pattern: str
-    category: str
-    unit: str
-    flop: str
-    bytes: str
-    typed: int = 1
-
-
 @cache
 def _data() -> dict[str, Any]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _rules() -> list[_OperatorRule]:
-    return [_OperatorRule(number, **entry) for number, entry in enumerate(_data()["operator"])]
-
-
-@cache
-def _rule_of(name: str) -> _OperatorRule | None:
-    return next((rule for rule in _rules() if re.fullmatch(rule.pattern, name)), None)
+def _rule_of(name: str) -> dict[str, Any] | None:
+    """Return the entry of operators.toml for an operator."""
+    return next((rule for rule in _data()["operator"] if re.fullmatch(rule["pattern"], name)), None)
 
 
 def _evaluate(workload: Workload, variables: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[Any]]:
@@ -240,10 +219,14 @@ def _evaluate(workload: Workload, variables: Sequence[Mapping[str, Any]]) -> dic
         con.execute(f"CREATE OR REPLACE TEMP MACRO {head} AS {body}")
     used = {entry["rule"] for entry in variables}
     flop, moved = (
-        " ".join(f"WHEN {rule.number} THEN ({getattr(rule, what)})::DOUBLE" for rule in _rules() if rule.number in used)
+        " ".join(
+            f"WHEN {sql_literal(rule['pattern'])} THEN ({rule[what]})::DOUBLE"
+            for rule in _data()["operator"]
+            if rule["pattern"] in used
+        )
         for what in ("flop", "bytes")
     )
-    kinds = json.dumps([{"i": "BIGINT", "rule": "BIGINT", "out": "DOUBLE", "wide": "DOUBLE"} | _LISTS])
+    kinds = json.dumps([{"i": "BIGINT", "rule": "VARCHAR", "out": "DOUBLE", "wide": "DOUBLE"} | _LISTS])
     rows = con.execute(
         f"WITH listed AS (SELECT unnest(from_json(?::JSON, {sql_literal(kinds)})) AS call) "
         f"SELECT i, CASE rule {flop} END, CASE rule {moved} END FROM (SELECT call.* FROM listed)",
@@ -326,14 +309,14 @@ def _ceilings(workload: Workload) -> Ceilings | None:
 
 def _row(
     one: _Launched,
-    rule: _OperatorRule | None,
+    rule: dict[str, Any] | None,
     arguments: _Arguments | None,
     work: Sequence[float | None],
     ceilings: Ceilings | None,
 ) -> Row:
     """Return the row of an operator from the operations and bytes of one call: all calls against the ceilings."""
     stated = arguments[1] if arguments else []
-    unit, at = (rule.unit, rule.typed) if rule else ("", 1)
+    unit, at = (rule["unit"], rule.get("typed", 1)) if rule else ("", 1)
     _, datatype = _data()["types"].get(stated[at - 1], _UNKNOWN) if len(stated) >= at else _UNKNOWN
     flop, moved = (
         one.calls * value if value is not None and math.isfinite(value) and value >= 0 else None for value in work
@@ -343,7 +326,7 @@ def _row(
     is_link = one.link or unit == "link"
     texts = [json.dumps(each, separators=(",", ":"))[:_LONGEST] for each in arguments[:2]] if arguments else [None] * 2
     row = _NOTHING | dict(zip(("sizes", "types"), texts, strict=True))
-    row |= {"operator": one.name, "category": rule and rule.category, "calls": one.calls, "ns": one.ns}
+    row |= {"operator": one.name, "category": rule and rule["category"], "calls": one.calls, "ns": one.ns}
     row |= {"flop": flop, "bytes": None if is_link else moved}
     reasons = {
         "link": is_link,
