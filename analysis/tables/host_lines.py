@@ -62,11 +62,11 @@ def _add_samples(workload: Workload, lines: dict[Frame, _Line], *, untimed_only:
 
 
 def _add_code(lines: dict[Frame, _Line], code: HostCode, idle: CodeIdle) -> None:
-    for number in idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys():
-        charged = dict(zip(CODE_CAUSES, idle.by_stack.get(number, [0.0] * len(CODE_CAUSES)), strict=True))
+    for number in idle.stacks:
+        charged = dict(zip(CODE_CAUSES, idle.ns[:, number].tolist(), strict=True))
         inner = sum(ns for cause, ns in charged.items() if cause not in _EDGES)
-        busy, (calls, waited) = idle.busy.get(number, 0.0), idle.waits.get(number, (0, 0.0))
-        every = {"total_ns": busy, "waits": calls, "wait_ns": waited} | charged
+        busy = float(idle.busy[number])
+        every = {"total_ns": busy, "waits": int(idle.waits[number]), "wait_ns": float(idle.waited[number])} | charged
         _add(lines, code.stacks[number], {"self_ns": busy, "idle_ns": inner}, every)
 
 
@@ -75,8 +75,9 @@ def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
     division = steps(trace)
     if division is None or not division.certain or division.steady is None:
         return 0
-    for number, ns in code_idle(trace, code, Within([division.steady])).by_stack.items():
-        _add(lines, code.stacks[number], {}, {"steady": float(ns.sum())})
+    idle = code_idle(trace, code, Within([division.steady]))
+    for number in idle.stacks:
+        _add(lines, code.stacks[number], {}, {"steady": float(idle.ns[:, number].sum())})
     return division.count
 
 

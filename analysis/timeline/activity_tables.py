@@ -11,7 +11,7 @@ import numpy as np
 from .busy import Busy, Within
 from .requested_work import RequestedWork, requested_work
 from .rules import rules
-from .trace import COMMUNICATION, COMPUTE, NONE, Ints, Trace, Window, thread_rows
+from .trace import COMMUNICATION, COMPUTE, NONE, Ints, Trace, Window, is_same
 
 _FEW_LAUNCHES = 5
 """With fewer launches than this, figures on their cost are not reliable."""
@@ -151,8 +151,12 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
     # The time from one call to the next on the same thread is the cost of a launch on the host.
     mine = slice(None) if len(asked) == len(work.s) else asked  # a slice avoids a copy if all work is selected
     a0, a1, e = (column[mine] for column in (work.a0, work.a1, work.e))
-    threads = thread_rows(work.pid[mine], work.thread[mine])
-    apart = np.concatenate([np.diff(np.sort(a0[own], kind="stable")) for _, own in threads])
+    if is_same(work.thread) and is_same(work.pid):
+        apart = np.diff(np.sort(a0, kind="stable"))
+    else:
+        thread, pid = work.thread[mine], work.pid[mine]
+        order = np.lexsort((a0, thread, pid))
+        apart = np.diff(a0[order])[(np.diff(thread[order]) == 0) & (np.diff(pid[order]) == 0)]
     apart = apart[apart > 0]
     typical = float(np.median(apart)) if len(apart) else None
     devices = within.wall * len(trace.lanes)

@@ -98,23 +98,20 @@ class Heights:
         return self._saved_pct(change)
 
     @cached_property
-    def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
-        """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
+    def kernels(self) -> Mapping[str, tuple[int, float]]:
+        """The number of each kernel that does not communicate, and its time within the windows in ns, by its name, the
         longest time first."""
         work = self.trace.work
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
         ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self.windows)
         times = np.bincount(work.kernel[computes], ns)
-        by_name: dict[str, tuple[frozenset[int], float]] = defaultdict(lambda: (frozenset(), 0.0))
-        for number, name in self.trace.kernel_names(np.flatnonzero(times).tolist()).items():
-            same, before = by_name[name]
-            by_name[name] = same | {number}, before + float(times[number])
-        return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
+        names = self.trace.kernel_names(np.flatnonzero(times).tolist())
+        kernels = ((name, (number, float(times[number]))) for number, name in names.items())
+        return dict(sorted(kernels, key=lambda kernel: -kernel[1][1]))
 
     def faster_kernels(self, shares: Mapping[str, float]) -> ProgramChange:
         """Return the change that kernels take only a share of their time."""
-        known = self.kernels
-        return ProgramChange(kernels=frozenset((n, share) for name, share in shares.items() for n in known[name][0]))
+        return ProgramChange(kernels=frozenset((self.kernels[name][0], share) for name, share in shares.items()))
 
     @cached_property
     def without_kernels(self) -> float | None:
@@ -157,7 +154,7 @@ class Heights:
         if self.host is None:
             return None
         work, code = self.trace.work, self.host.code
-        mine = np.flatnonzero(np.isin(work.kernel, list(self.kernels[kernel][0])))
+        mine = np.flatnonzero(work.kernel == self.kernels[kernel][0])
         stacks, forward = code.requesting_stacks(work, mine)
         times = np.bincount(np.where(forward > 0, forward, stacks), work.e[mine] - work.s[mine])
         by_frame: dict[Frame, float] = defaultdict(float)

@@ -78,9 +78,9 @@ class ThreadCode:
 class HostCode:
     """The code of all threads that were recorded."""
 
-    stacks: Sequence[Stack]
+    stacks: Sequence[Stack] = ((),)
     """The stacks by their number; number 0 is empty, for code that is not known."""
-    threads: Mapping[tuple[int, int], ThreadCode]
+    threads: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """The spans by process and thread."""
     calls: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """The calls whose stacks were recorded as they were made, by process and thread."""

@@ -55,16 +55,10 @@ def launch_ns(trace: Trace) -> float | None:
 
 def scale_limits(trace: Trace) -> TimelineLimits:
     """Return the limits; those on host and queue times are scaled by how slow launches are on this machine."""
-    limits, measured_ns = rules().limits, launch_ns(trace)
-    slower = (measured_ns or 0.0) / limits.ordinary_launch_ns
-    if slower <= 1:
-        return limits
-    return replace(
-        limits,
-        short_pause_ns=round(slower * limits.short_pause_ns),
-        lazy_load_ns=round(slower * limits.lazy_load_ns),
-        queued_ns=round(slower * limits.queued_ns),
-    )
+    limits = rules().limits
+    slower = max(1.0, (launch_ns(trace) or 0.0) / limits.ordinary_launch_ns)
+    scaled = {name: round(slower * getattr(limits, name)) for name in ("short_pause_ns", "lazy_load_ns", "queued_ns")}
+    return replace(limits, **scaled)
 
 
 DRAINING = {name: f"after_{name}" for name in ("synchronisation", "allocation", "copies")}
@@ -300,8 +294,9 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
         waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
+        some = own[(k1 > k0) | waiting]
         for code in range(len(BLOCKING)):
-            covered[code, own] = blocks.ns(code, g0[own], h[own])
+            covered[code, some] = blocks.ns(code, g0[some], h[some])
     blocked = covered.sum(axis=0)
     rest = h - g0 - blocked
     brief = rest <= looking.limits.short_pause_ns * (calls + 1)
