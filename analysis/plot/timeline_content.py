@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..base.text import count_text
-from ..timeline.busy import COMPUTING, KERNELS, MEMORY, covered_before
+from ..timeline.busy import COMPUTING, KERNELS, MEMORY
 from ..timeline.idle import CAUSES
 from ..timeline.slow_rank import Balance, RankRow
 from ..timeline.timeline import Timeline
-from ..timeline.trace import BLOCKING, NONE, Ints, Lane, Window, lane_name
+from ..timeline.trace import BLOCKING, NONE, Ints, Lane, Window, covered_before, lane_name
 
 _PARTS = ("computing", "communication", "copies")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ..timeline.collectives import collectives
 from ..timeline.trace import Trace
-from .declaration import Column, DerivedTable, Row, attribute_rows, has_events, trace_rows
+from .declaration import Column, DerivedTable, Row, has_events, trace_rows
 
 
 @trace_rows
 def rows(trace: Trace) -> list[Row]:
     """Return the collectives with the most time first; empty if the trace states none."""
-    return attribute_rows(collectives(trace), TABLE.columns)
+    return collectives(trace)
 
 
 TABLE = DerivedTable(

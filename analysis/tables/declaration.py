@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from ..base.problems import BadInput
 from ..store.manifest import Manifest
 from ..store.schema import Column, TableSchema
 from ..store.store import Store
 from ..timeline.trace import Trace
-from ..timeline.trace_loading import prepare
+from ..timeline.trace_loading import device_work
 from ..workload import Workload
 
-__all__ = ["Column", "DerivedTable", "Row", "attribute_rows", "has_events", "trace_rows"]
+__all__ = ["Column", "DerivedTable", "Row", "has_events", "trace_rows"]
 
 Row = dict[str, Any]
 """Values by column; columns that are absent are NULL."""
@@ -47,14 +46,7 @@ def trace_rows(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[
 
     @wraps(rows)
     def compute(workload: Workload) -> list[Row]:
-        try:
-            return rows(prepare(workload))
-        except BadInput:
-            return []
+        trace = device_work(workload)
+        return rows(trace) if trace else []
 
     return compute
-
-
-def attribute_rows(objects: Iterable[object], columns: Mapping[str, Column]) -> list[Row]:
-    """Return a row for each object: its attributes that have the names of columns."""
-    return [{name: getattr(each, name) for name in columns if name != "workload"} for each in objects]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-
 import numpy as np
 
 from ..timeline.host_code import Frame, HostCode, host_code
@@ -33,27 +31,26 @@ def rows(workload: Workload) -> list[Row]:
     times = np.zeros(groups.shape[1], dtype=np.int64)
     np.add.at(times, where.ravel(), work.e - work.s)
     names = trace.kernel_names(sorted({int(kernel) for kernel in work.kernel if kernel >= 0}))
-    sums: dict[tuple[Frame, str | None, str | None, str], list[int]] = defaultdict(lambda: [0, 0])
+    rows: dict[tuple[Frame, str | None, str | None, str], Row] = {}
     for (stack, forward, kind, kernel), launches, ns in zip(groups.T, np.bincount(where.ravel()), times, strict=True):
         frame, below = _place(code, stack)
         gradient_of = name(_place(code, forward)[0]) if forward else None
-        entry = sums[frame, below, gradient_of, names.get(int(kernel)) or _OTHER.get(int(kind), "(unknown)")]
-        entry[0] += int(launches)
-        entry[1] += int(ns)
-    total = sum(ns for _, ns in sums.values())
-    made = [
-        {
+        what = names.get(int(kernel)) or _OTHER.get(int(kind), "(unknown)")
+        made = {
             **frame._asdict(),
             "called": below,
-            "kernel": kernel,
+            "kernel": what,
             "gradient_of": gradient_of,
-            "launches": launches,
-            "device_ns": ns,
-            "share_pct": 100 * ns / total if total else None,
+            "launches": 0,
+            "device_ns": 0,
         }
-        for (frame, below, gradient_of, kernel), (launches, ns) in sums.items()
-    ]
-    return sorted(made, key=lambda row: (-row["device_ns"], row["kernel"]))
+        row = rows.setdefault((frame, below, gradient_of, what), made)
+        row["launches"] += int(launches)
+        row["device_ns"] += int(ns)
+    total = int(times.sum())
+    for row in rows.values():
+        row["share_pct"] = 100 * row["device_ns"] / total if total else None
+    return sorted(rows.values(), key=lambda row: (-row["device_ns"], row["kernel"]))
 
 
 def _place(code: HostCode, number: int) -> tuple[Frame, str | None]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..timeline.busy import Within
 from ..timeline.idle import CAUSES, Gap, attributed_gaps
 from ..timeline.steps import steps
-from ..timeline.trace import NONE, Trace, lane_name
+from ..timeline.trace import Trace, lane_name
 from .declaration import Column, DerivedTable, Row, has_events, trace_rows
 
 
@@ -24,12 +24,10 @@ def rows(trace: Trace) -> list[Row]:
     """Return the parts of all gaps; the sum of ``ns`` over all rows is the idle time of all devices."""
     row, rows, number = describe_gaps(trace), list[Row](), 0
     for some, parts in attributed_gaps(trace, Within([trace.whole])):
-        for i, start in enumerate(some.start):
+        for i in range(len(some.ns)):
             number += 1
-            pid = None if some.pid[i] == NONE else int(some.pid[i])
-            gap = Gap(some.lane, int(start), int(some.end[i]), CAUSES[some.main[i]], pid, int(some.ns[i]))
             parts_of_gap = ((CAUSES[code], int(parts[code, i])) for code in np.flatnonzero(parts[:, i]))
-            rows += [{**row(gap), "gap": number, "cause": cause, "ns": ns} for cause, ns in parts_of_gap]
+            rows += [{**row(some.gap(i)), "gap": number, "cause": cause, "ns": ns} for cause, ns in parts_of_gap]
     return rows
 
 

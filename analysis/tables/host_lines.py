@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from ..store.manifest import Manifest
 from ..timeline.busy import Within
-from ..timeline.host_code import Frame, HostCode, host_code, recorded_stacks
+from ..timeline.host_code import Frame, HostCode, Stack, host_code, recorded_stacks
 from ..timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
 from ..timeline.steps import steps
 from ..timeline.trace import Trace
@@ -19,19 +18,8 @@ _CAUSES = ("host", "launch", "synchronisation", "allocation", "copies")
 _EDGES = ("start_up", "shut_down")
 
 
-@dataclass
-class _Line:
-    """The figures of one line in ns."""
-
-    own_samples: int = 0
-    samples: int = 0
-    own_ns: float = 0.0
-    total_ns: float = 0.0
-    idle_own_ns: float = 0.0
-    idle: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    waits: int = 0
-    wait_ns: float = 0.0
-    steady_ns: float = 0.0
+_Line = dict[str, float]
+"""The sums of one line by column, those of idle time by cause, in ns."""
 
 
 def rows(workload: Workload) -> list[Row]:
@@ -42,19 +30,22 @@ def rows(workload: Workload) -> list[Row]:
     """
     trace = device_trace(workload)
     code = host_code(trace) if trace else None
-    lines: dict[Frame, _Line] = defaultdict(_Line)
-    count = 0
+    lines: dict[Frame, _Line] = defaultdict(lambda: defaultdict(float))
+    count = None
     if trace and code and code.threads:
         _add_code(lines, code, code_idle(trace, code, Within([trace.whole])))
         count = _add_steady(trace, code, lines)
-    else:
-        code = None
-    timed = _add_samples(workload, lines, untimed_only=code is not None)
-    made = [
-        _row(frame, line, count if code else None, timed=timed or code is not None) for frame, line in lines.items()
-    ]
+    timed = _add_samples(workload, lines, untimed_only=count is not None)
+    made = [_row(frame, line, count, timed=timed or count is not None) for frame, line in lines.items()]
     order = ("idle_total_ns", "total_ns", "total_samples")
     return sorted(made, key=lambda row: (*(-(row.get(c) or 0) for c in order), row["file"] or "", row["line"] or 0))
+
+
+def _add(lines: dict[Frame, _Line], stack: Stack, own: _Line, every: _Line) -> None:
+    """Add figures to the innermost line of a stack, and others to each line of it."""
+    for frame, figures in [*((frame, own) for frame in stack[-1:]), *((frame, every) for frame in set(stack))]:
+        for column, value in figures.items():
+            lines[frame][column] += value
 
 
 def _add_samples(workload: Workload, lines: dict[Frame, _Line], *, untimed_only: bool) -> bool:
@@ -65,32 +56,18 @@ def _add_samples(workload: Workload, lines: dict[Frame, _Line], *, untimed_only:
     time = "sum(time_ns) FILTER (start_ns IS NULL)" if untimed_only else "sum(time_ns)"
     rows = workload.rows(f"SELECT stack, sum(samples), {time} FROM {workload.relation('host_samples')} GROUP BY stack")
     for number, samples, ns in rows:
-        for frame in set(stacks[number]):
-            lines[frame].samples += samples or 0
-            lines[frame].total_ns += ns or 0
-        if stacks[number]:
-            lines[stacks[number][-1]].own_samples += samples or 0
-            lines[stacks[number][-1]].own_ns += ns or 0
+        own, every = ({f"{of}_samples": samples or 0, f"{of}_ns": ns or 0} for of in ("self", "total"))
+        _add(lines, stacks[number], own, every)
     return any(ns is not None for _, _, ns in rows)
 
 
 def _add_code(lines: dict[Frame, _Line], code: HostCode, idle: CodeIdle) -> None:
-    for number in idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys():
-        stack = code.stacks[number]
-        if not stack:
-            continue
-        charged = dict(zip(CODE_CAUSES, idle.by_stack.get(number, [0.0] * len(CODE_CAUSES)), strict=True))
+    for number in idle.stacks:
+        charged = dict(zip(CODE_CAUSES, idle.ns[:, number].tolist(), strict=True))
         inner = sum(ns for cause, ns in charged.items() if cause not in _EDGES)
-        lines[stack[-1]].own_ns += idle.busy.get(number, 0.0)
-        lines[stack[-1]].idle_own_ns += inner
-        calls, waited = idle.waits.get(number, (0, 0.0))
-        for frame in set(stack):
-            line = lines[frame]
-            line.total_ns += idle.busy.get(number, 0.0)
-            line.waits += calls
-            line.wait_ns += waited
-            for cause, ns in charged.items():
-                line.idle[cause] += ns
+        busy = float(idle.busy[number])
+        every = {"total_ns": busy, "waits": int(idle.waits[number]), "wait_ns": float(idle.waited[number])} | charged
+        _add(lines, code.stacks[number], {"self_ns": busy, "idle_ns": inner}, every)
 
 
 def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
@@ -99,38 +76,31 @@ def _add_steady(trace: Trace, code: HostCode, lines: dict[Frame, _Line]) -> int:
     if division is None or not division.certain or division.steady is None:
         return 0
     idle = code_idle(trace, code, Within([division.steady]))
-    for number, ns in idle.by_stack.items():
-        for frame in set(code.stacks[number]):
-            lines[frame].steady_ns += float(ns.sum())
+    for number in idle.stacks:
+        _add(lines, code.stacks[number], {}, {"steady": float(idle.ns[:, number].sum())})
     return division.count
 
 
 def _row(frame: Frame, line: _Line, steps: int | None, *, timed: bool) -> Row:
     """Return the row of a line; ``steps`` is the number of steady ones, None if no idle time is known."""
-    sums: Row = {
-        **frame._asdict(),
-        "self_samples": line.own_samples or None,
-        "total_samples": line.samples or None,
-        "self_ns": round(line.own_ns) if timed else None,
-        "total_ns": round(line.total_ns) if timed else None,
-    }
-    return sums if steps is None else sums | _idle_figures(line, steps)
-
-
-def _idle_figures(line: _Line, steps: int) -> Row:
-    causes = {f"{cause}_ns": round(line.idle[cause]) for cause in _CAUSES}
-    edges = sum(line.idle[cause] for cause in _EDGES)
-    total = sum(line.idle.values()) - edges
-    return {
-        "idle_ns": round(line.idle_own_ns),
-        "idle_total_ns": round(total),
-        **causes,
-        "other_ns": round(total - sum(line.idle[cause] for cause in _CAUSES)),
-        "edge_ns": round(edges),
-        "idle_step_ns": round(line.steady_ns / steps) if steps else None,
-        "waits": line.waits,
-        "wait_ns": round(line.wait_ns),
-    }
+    counts = {name: round(line[name]) or None for name in ("self_samples", "total_samples")}
+    known = ("self_ns", "total_ns") if steps is None else ("self_ns", "total_ns", "idle_ns", "waits", "wait_ns")
+    row: Row = {**frame._asdict(), **counts} | {name: round(line[name]) for name in known if timed}
+    if steps is None:
+        return row
+    edges = sum(line[cause] for cause in _EDGES)
+    total = sum(line[cause] for cause in CODE_CAUSES) - edges
+    causes = {f"{cause}_ns": round(line[cause]) for cause in _CAUSES}
+    return (
+        row
+        | causes
+        | {
+            "idle_total_ns": round(total),
+            "other_ns": round(total - sum(line[cause] for cause in _CAUSES)),
+            "edge_ns": round(edges),
+            "idle_step_ns": round(line["steady"] / steps) if steps else None,
+        }
+    )
 
 
 def _has_code(manifest: Manifest) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from ..timeline.operators import operators
 from ..timeline.trace import Trace
-from .declaration import Column, DerivedTable, Row, attribute_rows, has_events, trace_rows
+from .declaration import Column, DerivedTable, Row, has_events, trace_rows
 
 
 @trace_rows
 def rows(trace: Trace) -> list[Row]:
     """Return a row for each operator; empty if no shapes were recorded."""
-    return attribute_rows(operators(trace).rows, TABLE.columns)
+    return [*operators(trace).rows]
 
 
 TABLE = DerivedTable(

@@ -7,26 +7,15 @@ The time between tokens by batch size::
 
 from __future__ import annotations
 
-from ..timeline.phases import OPERATIONS, phases
-from ..timeline.trace import NONE, Trace
+from ..timeline.phases import phases
+from ..timeline.trace import Trace
 from .declaration import Column, DerivedTable, Row, has_events, trace_rows
-
-_SAME = ("phase", "name", "rank", "thread", "requests", "tokens")
-_TIMES = ("start", "end", "device_start", "device_end", "interval", "busy")
 
 
 @trace_rows
 def rows(trace: Trace) -> list[Row]:
     """Return the phases by their start."""
-    return [
-        {
-            **{name: getattr(each, name) for name in _SAME},
-            "pid": None if each.pid == NONE else each.pid,
-            **{f"{name}_ns": getattr(each, name) for name in _TIMES},
-            **{f"{group}_ns": each.operations.get(group) for group in OPERATIONS},
-        }
-        for each in phases(trace)
-    ]
+    return phases(trace)
 
 
 TABLE = DerivedTable(

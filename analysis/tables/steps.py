@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..timeline.busy import ANY, COMPUTING, covered_before
+from ..timeline.busy import ANY, COMPUTING
 from ..timeline.steps import steps
-from ..timeline.trace import COMMUNICATION, COPY, Ints, Trace
+from ..timeline.trace import COMMUNICATION, COPY, Ints, Trace, covered_before
 from .declaration import Column, DerivedTable, Row, has_events, trace_rows
 
 _PARTS = {

@@ -1,4 +1,4 @@
-"""The tables of kernels, copies, launch figures, ranges and operators, and the balance of devices within windows."""
+"""The tables of kernels, copies, launch figures and ranges, and the balance of devices within windows."""
 
 from __future__ import annotations
 
@@ -72,49 +72,6 @@ class RangeRow:
     count: int
     host_ns: int
     device_ns: int | None
-
-
-@dataclass(frozen=True)
-class OperatorRow:
-    """An operator with one set of shapes and types; ``operator`` is None for work without an operator.
-
-    ``flop``, ``bytes`` and the least time are sums over all calls; if one is None, ``reason`` says why.
-    """
-
-    operator: str | None
-    sizes: str | None
-    types: str | None
-    category: str | None
-    calls: int | None
-    """How often it launched work on the device."""
-    ns: int
-    flop: float | None = None
-    bytes: float | None = None
-    least_ns: float | None = None
-    """max(operations / peak, bytes / bandwidth of the memory)."""
-    bound: str | None = None
-    """The ceiling that determines the least time, such as hbm.bw or matrix.bf16."""
-    reason: str | None = None
-
-    @property
-    def tflops(self) -> float | None:
-        """The rate in TFLOP/s."""
-        return self.flop / self.ns / 1e3 if self.flop is not None and self.ns else None
-
-    @property
-    def gbs(self) -> float | None:
-        """The bytes that must be moved by the time, in GB/s."""
-        return self.bytes / self.ns if self.bytes is not None and self.ns else None
-
-    @property
-    def intensity(self) -> float | None:
-        """Operations per byte."""
-        return self.flop / self.bytes if self.flop is not None and self.bytes else None
-
-    @property
-    def roofline_pct(self) -> float | None:
-        """The least time in % of the time; above 100 % if data came from a cache."""
-        return 100 * self.least_ns / self.ns if self.least_ns is not None and self.ns else None
 
 
 @dataclass(frozen=True)

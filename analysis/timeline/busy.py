@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..catalogue.thresholds import threshold
-from .trace import COMMUNICATION, COMPUTE, COPY, FILL, NONE, Ints, Trace, Window, pieces
+from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, islands, pieces
 
 _KNOWN_PCT = threshold("timeline.roofs_known_pct")
 
@@ -71,22 +71,8 @@ class Busy:
 
 def merge_windows(windows: Iterable[tuple[int, int]]) -> list[Window]:
     """Return intervals in order, with those that overlap or touch merged."""
-    merged: list[Window] = []
-    for start, end in sorted(windows):
-        if merged and start <= merged[-1].end:
-            start, last = merged.pop()
-            end = max(end, last)
-        merged.append(Window(start, end))
-    return merged
-
-
-def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
-    """Return how much sorted, disjoint intervals cover before each time, in ns."""
-    # Before the first one lies an empty interval, and only the last one before a time may reach beyond it.
-    before = np.append(0, np.cumsum(end - start))
-    begun = np.searchsorted(start, at, side="right")
-    covered: Ints = before[begun] - np.maximum(np.append(NONE, end)[begun] - at, 0)
-    return covered
+    start, end = islands(*np.array([*windows], dtype=np.int64).T)
+    return [*map(Window, start.tolist(), end.tolist())]
 
 
 class Within:
@@ -122,13 +108,24 @@ class Within:
         return covered
 
 
+_UNIONS = {
+    "any": ANY,
+    "kernels": KERNELS,
+    "computing": COMPUTING,
+    "communication": (COMMUNICATION,),
+    "copies": (COPY,),
+    "fills": (FILL,),
+    "memory": MEMORY,
+}
+"""The unions of ``Busy`` in its order -> their classes."""
+
+
 def busy(trace: Trace, within: Within) -> dict[int, Busy]:
     """Return the times of every lane by its number."""
-    work = trace.work
+    work, lanes = trace.work, {}
+    present = [each for each in ANY if work.of((each,)).any()]
 
     def union(lane: slice, name: str, classes: Sequence[int]) -> int:
-        if classes == (COMMUNICATION,) and not trace.communicates:
-            return 0
         ahead, ns = trace.ahead(name, classes), 0
         for own in pieces(lane.start, lane.stop):
             s, e, p = work.s[own], work.e[own], ahead[own]
@@ -138,22 +135,16 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
             ns += int(within.ns(np.maximum(s, p), e).sum())
         return ns
 
-    lanes, fills = {}, bool(work.of((FILL,)).any())
     for lane, own in trace.per_lane():
-        kernels, copies = union(own, "kernels", KERNELS), union(own, "copies", (COPY,))
-        lanes[lane.number] = Busy(
-            wall=within.wall,
-            any=union(own, "any", ANY),
-            kernels=kernels,
-            computing=union(own, "computing", COMPUTING) if trace.communicates else kernels,
-            communication=union(own, "communication", (COMMUNICATION,)),
-            copies=copies,
-            fills=union(own, "fills", (FILL,)) if fills else 0,
-            memory=union(own, "memory", MEMORY) if fills else copies,
-            summed=sum(
-                int(within.ns(work.s[of], work.e[of]).sum(dtype=np.float64)) for of in pieces(own.start, own.stop)
-            ),
-        )
+        # Unions whose classes do not differ in this trace are equal, and computed once.
+        names = {name: tuple(each for each in present if each in classes) for name, classes in _UNIONS.items()}
+        known: dict[tuple[int, ...], int] = {(): 0}
+        for name, occurring in names.items():
+            if occurring not in known:
+                known[occurring] = union(own, name, _UNIONS[name])
+        summed = (within.ns(work.s[of], work.e[of]).sum(dtype=np.float64) for of in pieces(own.start, own.stop))
+        unions = [known[occurring] for occurring in names.values()]
+        lanes[lane.number] = Busy(*[within.wall, *unions, sum(map(int, summed))])
     return lanes
 
 

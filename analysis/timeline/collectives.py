@@ -10,14 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import tomli
 
-from ..base.text import count_text
 from .host_clocks import column_names
 from .trace import Trace, Window
 
@@ -28,74 +26,15 @@ _MOST = 20_000
 """The number of collectives that differ in kind, sizes, type or group; any others are not examined."""
 
 
-@dataclass(frozen=True)
-class CollectiveRow:
-    """The collectives of one kind, type and size; times in ns."""
-
-    collective: str
-    kind: str | None
-    type: str | None
-    bytes: float | None
-    """The size of one, as nccl-tests counts it."""
-    group_size: int | None
-    recorded: int
-    """The number of ranks that the trace contains."""
-    calls: int
-    ns: int
-    """The time of the kernels of all ranks."""
-    transfer_ns: int
-    """The time of the rank that arrived last, summed over all calls."""
-    waited_ns: int | None
-    """The time of all ranks beyond that; None if there is only one rank to compare."""
-    moved: float | None
-    """The bytes of one that count for the bus bandwidth."""
-    status: Literal["ok", "suspect", "undefined"]
-    reason: str | None
-
-    @property
-    def algbw_gbs(self) -> float | None:
-        """The algorithm bandwidth of nccl-tests in GB/s."""
-        return self._rate(self.bytes)
-
-    @property
-    def busbw_gbs(self) -> float | None:
-        """The bus bandwidth of nccl-tests in GB/s; a lower bound if the status is suspect."""
-        return self._rate(self.moved)
-
-    @property
-    def waited_pct(self) -> float | None:
-        """The share of waiting in the time of the kernels in %."""
-        return 100 * self.waited_ns / self.ns if self.waited_ns is not None and self.ns else None
-
-    def _rate(self, size: float | None) -> float | None:
-        if size is None or not self.transfer_ns or self.status == "undefined":
-            return None
-        return size * self.calls / self.transfer_ns
-
-
-class _CollectiveKind(NamedTuple):
-    """An entry of collectives.toml."""
-
-    name: str
-    pattern: str
-    bytes: str
-    factor: float
-    others: bool = False
-    alone: bool = False
-
-
 @cache
 def _data() -> dict[str, Any]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-@cache
-def _kinds() -> list[_CollectiveKind]:
-    return [_CollectiveKind(**entry) for entry in _data()["kind"]]
-
-
-def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[CollectiveRow]:
+def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[dict[str, Any]]:
     """Return the collectives that begin in the windows, or in the whole trace, longest time first.
+
+    Each is a row of the table collectives: those of one kind, type and size.
 
     Empty if the trace states none. A collective counts for a window by the start of its first kernel.
     """
@@ -111,7 +50,7 @@ def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[C
     spans = " OR ".join(f"start_ns >= {w.start} AND start_ns < {w.end}" for w in windows or ()) or "true"
     result = trace.workload.cursor.execute(_SUMS.format(events=trace.events, spans=spans), [json.dumps(known)])
     columns = [column[0] for column in result.description or []]
-    return [_row(dict(zip(columns, row, strict=True))) for row in result.fetchall()]
+    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
 _SUMS = """
@@ -127,14 +66,29 @@ each AS (SELECT name, kind, type, max(bytes) AS bytes, max(moved) AS moved, rank
     any_value(matched) AS matched,
     any_value(alone) AS alone, count(*) AS recorded, sum(ns) AS ns, min(ns) AS shortest, min(start_ns) AS start_ns
     FROM one JOIN alike USING (same)
-    GROUP BY same, name, kind, type, ranks, nth, CASE WHEN NOT matched THEN (rank, pid, device_id) END)
-SELECT name AS collective, kind, type, bytes, ranks AS group_size, max(recorded)::INTEGER AS recorded,
+    GROUP BY same, name, kind, type, ranks, nth, CASE WHEN NOT matched THEN (rank, pid, device_id) END),
+sums AS (SELECT name AS collective, kind, type, bytes, ranks AS group_size, max(recorded)::INTEGER AS recorded,
     count(*) AS calls, sum(ns)::BIGINT AS ns, sum(shortest)::BIGINT AS transfer_ns,
     CASE WHEN bool_and(matched AND recorded > 1) THEN sum(ns - recorded * shortest)::BIGINT END AS waited_ns, moved,
-    any_value(reason) AS reason, bool_and(matched) AS matched, bool_or(alone) AS alone
-    FROM each WHERE {spans} GROUP BY name, kind, type, bytes, moved, ranks ORDER BY ns DESC, name, type, bytes
+    any_value(reason) AS without, bool_and(matched) AS matched, bool_or(alone) AS alone
+    FROM each WHERE {spans} GROUP BY name, kind, type, bytes, moved, ranks)
+SELECT * EXCLUDE (moved, without, matched, alone), 100 * waited_ns / nullif(ns, 0) AS waited_pct,
+    CASE WHEN without IS NULL THEN bytes * calls / nullif(transfer_ns, 0) END AS algbw_gbs,
+    CASE WHEN without IS NULL THEN moved * calls / nullif(transfer_ns, 0) END AS busbw_gbs,
+    CASE WHEN without IS NOT NULL THEN 'undefined' WHEN alone OR NOT matched OR recorded < group_size THEN 'suspect'
+        ELSE 'ok' END AS status,
+    CASE WHEN without IS NOT NULL THEN without
+        WHEN alone THEN 'the time includes waiting for the other rank'
+        WHEN NOT matched THEN 'the ranks have different numbers of them: the time may include waiting for others'
+        WHEN recorded < group_size THEN concat(recorded, ' of ', group_size, ' rank',
+            CASE WHEN group_size > 1 THEN 's' END, ' recorded: the time may include waiting for the others')
+        END AS reason
+    FROM sums ORDER BY ns DESC, collective, type, bytes
 """
-"""SQL: the n-th collective of a group is the same one on all ranks if they have equally many of them."""
+"""SQL: the n-th collective of a group is the same one on all ranks if they have equally many of them.
+
+The bandwidths are those of nccl-tests; a bus bandwidth that is suspect is a lower bound.
+"""
 
 
 def _facts(text: str) -> dict[str, Any] | None:
@@ -149,53 +103,38 @@ def _facts(text: str) -> dict[str, Any] | None:
     name, element = (
         str(stated.get(key) or "")[:_LONGEST].encode(errors="replace").decode() for key in ("collective", "type")
     )
-    kind = next((kind for kind in _kinds() if re.fullmatch(kind.pattern, name)), None)
+    kind = next((kind for kind in _data()["kind"] if re.fullmatch(kind["pattern"], name)), None)
     ranks, sent, received = (_whole(stated.get(key), most) for key, most in _COUNTS.items())
     size, moved, reason = _sizes(kind, element, (sent, received, ranks), str(stated.get("split") or ""))
     return {
         "name": name,
-        "kind": kind and kind.name,
+        "kind": kind and kind["name"],
         "type": element or None,
         "bytes": size,
         "moved": moved,
         "ranks": ranks,
         "same": json.dumps([name, str(stated.get("group")), str(stated.get("members"))]),
-        "alone": bool(kind and kind.alone),
+        "alone": "alone" in (kind or ()),
         "reason": reason,
     }
 
 
 def _sizes(
-    kind: _CollectiveKind | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
+    kind: dict[str, Any] | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
 ) -> tuple[float | None, float | None, str | None]:
     """Return the size, the bytes that count for the bus bandwidth, and why one of them is unknown."""
     sent, received, ranks = counts
     width = _data()["types"].get(element)
     if kind is None:
         return None, None, "no formula for this kind"
-    elements = sent if kind.bytes.startswith("in") else received
+    elements = sent if kind["bytes"].startswith("in") else received
     if width is None or elements is None or not ranks:
         return None, None, "its sizes, its type or its group are unknown"
-    size = float(elements * width * (ranks if kind.bytes.endswith("* n") else 1))
+    size = float(elements * width * (ranks if kind["bytes"].endswith("* n") else 1))
     if len(set(re.findall(r"\d+", split))) > 1:
         return size, None, "its parts differ in size"
-    return size, kind.factor * size * ((ranks - 1) / ranks if kind.others else 1), None
+    return size, kind["factor"] * size * ((ranks - 1) / ranks if "others" in kind else 1), None
 
 
 def _whole(value: Any, most: int) -> int | None:
     return value if type(value) is int and 0 <= value < most else None
-
-
-def _row(sums: dict[str, Any]) -> CollectiveRow:
-    """Return the row of one kind and size, with the status of its bandwidths."""
-    matched, alone, reason = sums.pop("matched"), sums.pop("alone"), sums.pop("reason")
-    recorded, ranks = sums["recorded"], sums["group_size"]
-    if reason:
-        return CollectiveRow(**sums, status="undefined", reason=reason)
-    if alone:
-        reason = "the time includes waiting for the other rank"
-    elif not matched:
-        reason = "the ranks have different numbers of them: the time may include waiting for others"
-    elif recorded < ranks:
-        reason = f"{recorded} of {count_text(ranks, 'rank')} recorded: the time may include waiting for the others"
-    return CollectiveRow(**sums, status="suspect" if reason else "ok", reason=reason)

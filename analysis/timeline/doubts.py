@@ -86,7 +86,7 @@ def _held_kernels(trace: Trace) -> Iterator[TraceDoubt]:
         running += int((e - s).sum())
         for cause in (PAGE_FAULTS, EVICTED):
             if hold := trace.holds.get((lane.number, cause)):
-                held += int(hold.within_gaps(lambda a, b: b - a, s, e).sum())
+                held += int(hold.within_gaps(lambda at: at, s, e).sum())
     if running and 100 * held / running >= _HELD_PCT:
         yield _doubt("page_faults", "busy", share=held / running, held=held)
 

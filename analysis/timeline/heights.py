@@ -13,7 +13,6 @@ from math import inf, prod
 
 import numpy as np
 
-from ..base.problems import BadInput
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .host_code import Frame
@@ -21,7 +20,7 @@ from .host_findings import HostFindings, callers, say_once, title
 from .replay import NO_CHANGE, PAUSES, ProgramChange, Replay
 from .rules import HeightName
 from .trace import COMPUTE, Trace, Window, has_timeline, usable_events
-from .trace_loading import prepare
+from .trace_loading import device_work
 from .verdict import AdviceGain, ApplicationFinding, speedup
 
 WORTH_COUNTING = threshold("timeline.kernels_worth_counting")
@@ -99,23 +98,20 @@ class Heights:
         return self._saved_pct(change)
 
     @cached_property
-    def kernels(self) -> Mapping[str, tuple[frozenset[int], float]]:
-        """The numbers of each kernel that does not communicate, and its time within the windows in ns, by its name, the
+    def kernels(self) -> Mapping[str, tuple[int, float]]:
+        """The number of each kernel that does not communicate, and its time within the windows in ns, by its name, the
         longest time first."""
         work = self.trace.work
         computes = work.of((COMPUTE,)) & (work.kernel >= 0)
         ns = sum(np.clip(work.e[computes], *w) - np.clip(work.s[computes], *w) for w in self.windows)
         times = np.bincount(work.kernel[computes], ns)
-        by_name: dict[str, tuple[frozenset[int], float]] = defaultdict(lambda: (frozenset(), 0.0))
-        for number, name in self.trace.kernel_names(np.flatnonzero(times).tolist()).items():
-            same, before = by_name[name]
-            by_name[name] = same | {number}, before + float(times[number])
-        return dict(sorted(by_name.items(), key=lambda kernel: -kernel[1][1]))
+        names = self.trace.kernel_names(np.flatnonzero(times).tolist())
+        kernels = ((name, (number, float(times[number]))) for number, name in names.items())
+        return dict(sorted(kernels, key=lambda kernel: -kernel[1][1]))
 
     def faster_kernels(self, shares: Mapping[str, float]) -> ProgramChange:
         """Return the change that kernels take only a share of their time."""
-        known = self.kernels
-        return ProgramChange(kernels=frozenset((n, share) for name, share in shares.items() for n in known[name][0]))
+        return ProgramChange(kernels=frozenset((self.kernels[name][0], share) for name, share in shares.items()))
 
     @cached_property
     def without_kernels(self) -> float | None:
@@ -158,7 +154,7 @@ class Heights:
         if self.host is None:
             return None
         work, code = self.trace.work, self.host.code
-        mine = np.flatnonzero(np.isin(work.kernel, list(self.kernels[kernel][0])))
+        mine = np.flatnonzero(work.kernel == self.kernels[kernel][0])
         stacks, forward = code.requesting_stacks(work, mine)
         times = np.bincount(np.where(forward > 0, forward, stacks), work.e[mine] - work.s[mine])
         by_frame: dict[Frame, float] = defaultdict(float)
@@ -219,11 +215,8 @@ def whole_program(workload: Workload) -> Heights | None:
     the workload has no timeline of device work."""
     if not has_timeline(workload):
         return None
-    try:
-        trace = prepare(workload)
-    except BadInput:  # the timeline contains host events only
-        return None
-    return Heights(trace, [trace.worked])
+    trace = device_work(workload)
+    return None if trace is None else Heights(trace, [trace.worked])
 
 
 def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 
 from .busy import merge_windows
 from .idle import Gap
@@ -63,30 +64,24 @@ def doing(trace: Trace, groups: Sequence[Sequence[Gap]]) -> list[Doing]:
         "FROM h JOIN g ON start_ns < g1 AND end_ns > g0 AND (gp = -1 OR coalesce(pid, gp) IN (gp, -1)) "
         "GROUP BY n, name, place) GROUP BY n, name ORDER BY n, ns DESC, name"
     )
-    operations_by_gap = {n: [_Operation(*row[1:]) for row in of] for n, of in groupby(rows, key=lambda row: row[0])}
-    return [_host_doing(operations_by_gap.get(n, []), sum(gap.ns for gap in group)) for n, group in enumerate(groups)]
+    by_gap = {n: [row[1:] for row in of] for n, of in groupby(rows, key=itemgetter(0))}
+    return [_host_doing(by_gap.get(n, []), sum(gap.ns for gap in group)) for n, group in enumerate(groups)]
 
 
-@dataclass(frozen=True)
-class _Operation:
-    name: str
-    path: str
-    depth: int
-    source: str
-    ns: int
-
-
-def _host_doing(operations: Sequence[_Operation], total: int) -> Doing:
-    own = [o for o in operations if o.source not in _FRAMEWORK and o.ns >= total / 2]
-    around = max(own, key=lambda o: (o.depth, o.ns), default=None)
-    others = [o for o in operations if o.source in _FRAMEWORK and o.ns >= _LEAST * total][:50]
+def _host_doing(operations: Sequence[tuple[str, str, int, str, int]], total: int) -> Doing:
+    """Return what operations say (name, path, depth, source and ns), of which the longest ones come first."""
+    own = [
+        (depth, ns, path) for _, path, depth, source, ns in operations if source not in _FRAMEWORK and 2 * ns >= total
+    ]
+    others = [(name, depth, ns) for name, _, depth, source, ns in operations if source in _FRAMEWORK][:50]
+    others = [each for each in others if each[2] >= _LEAST * total]
     # Skip operators that enclose another one with about the same time, because the inner one is more specific.
     innermost = [
-        (o.name, o.ns)
-        for o in others
-        if o.depth == _CALLED or not any(i.depth > o.depth and i.ns >= 0.8 * o.ns for i in others)
+        (name, ns)
+        for name, depth, ns in others
+        if depth == _CALLED or not any(below > depth and inner >= 0.8 * ns for _, below, inner in others)
     ]
-    return Doing(None if around is None else around.path, innermost[:_OPERATIONS])
+    return Doing(max(own, key=itemgetter(0, 1))[2] if own else None, innermost[:_OPERATIONS])
 
 
 def _conditions(spans: Sequence[tuple[int, int]]) -> list[str]:

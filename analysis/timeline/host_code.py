@@ -11,7 +11,9 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -76,9 +78,9 @@ class ThreadCode:
 class HostCode:
     """The code of all threads that were recorded."""
 
-    stacks: Sequence[Stack]
+    stacks: Sequence[Stack] = ((),)
     """The stacks by their number; number 0 is empty, for code that is not known."""
-    threads: Mapping[tuple[int, int], ThreadCode]
+    threads: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """The spans by process and thread."""
     calls: Mapping[tuple[int, int], ThreadCode] = field(default_factory=dict)
     """The calls whose stacks were recorded as they were made, by process and thread."""
@@ -294,37 +296,33 @@ def _of_torch(trace: Trace) -> HostCode | None:
     )
     if not calls:
         return None
-    frames: dict[str, Frame] = {}
     numbers: dict[Stack, int] = {(): 0}
-    spans: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-    opened: list[tuple[int, Frame]] = []
-    """The end and the frame of each open call."""
-    at = 0
-    here: tuple[int, int] = (0, 0)
-
-    def advance(until: int) -> None:
-        """Add the span with the open calls up to a time."""
-        nonlocal at
-        if opened and until > at:
-            stack = tuple(frame for _, frame in opened)
-            spans[here].append((at, until, numbers.setdefault(stack, len(numbers))))
-        at = max(at, until)
-
-    for pid, thread, start, end, name in [*calls, (0, 0, math.inf, 0, "")]:
-        while opened and ((pid, thread) != here or opened[-1][0] <= start):
-            advance(opened[-1][0])
-            opened.pop()
-        if (pid, thread) != here:
-            here, at = (pid, thread), start
-        advance(start)
-        frame = frames.get(name) or frames.setdefault(name, _torch_frame(name))
-        opened.append((min(end, opened[-1][0]) if opened else end, frame))
-    threads = {who: _spans(*np.array(own, dtype=np.int64).T) for who, own in spans.items()}
+    threads = {}
+    for who, own in groupby(calls, key=itemgetter(0, 1)):
+        spans: list[tuple[int, int, int]] = []
+        opened: list[tuple[int, Stack]] = []
+        """The end of each open call, and the frames down to it."""
+        at = 0
+        for *_, start, end, name in (*own, (math.inf, 0, "")):
+            while opened:
+                until = min(opened[-1][0], start)
+                if until > at:
+                    spans.append((at, until, numbers.setdefault(opened[-1][1], len(numbers))))
+                at = max(at, until)
+                if opened[-1][0] > start:
+                    break
+                opened.pop()
+            at = max(at, start)
+            limit, outer = opened[-1] if opened else (end, ())
+            opened.append((min(end, limit), (*outer, _torch_frame(name))))
+        if spans:
+            threads[who] = _spans(*np.array(spans, dtype=np.int64).T)
     combined = _CombinedStacks(list(numbers))
     helpers = combined.separate_helpers(threads)
     return HostCode(combined.stacks, threads, helpers=helpers)
 
 
+@lru_cache(100_000)
 def _torch_frame(name: str) -> Frame:
     """Return the frame of a name such as ``torch/nn/modules/linear.py(130): forward``."""
     call = _PYTHON_CALL.fullmatch(name)

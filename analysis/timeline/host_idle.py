@@ -17,16 +17,16 @@ the host had.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .busy import Within, covered_before
+from .busy import Within
 from .host_code import HostCode, ThreadCode, overlaps
 from .host_waits import Charges, Via, Waits
 from .idle import CAUSES, DRAINING, Some, attributed_gaps
-from .trace import BLOCKING, NONE, Blocks, Floats, Ints, Trace, thread_rows
+from .trace import BLOCKING, NO_BLOCKS, NONE, Floats, Ints, Trace, thread_rows
 
 CODE_CAUSES = ("host", "launch", *BLOCKING, "start_up", "shut_down")
 """The causes of idle time that code of the host explains."""
@@ -39,16 +39,20 @@ _HARMLESS = tuple(BLOCKING.index(name) for name in ("synchronisation", "copies")
 
 @dataclass(frozen=True)
 class CodeIdle:
-    """Idle time by stack and cause, in ns over all lanes."""
+    """Idle time by stack and cause, in ns over all lanes; the arrays are indexed by the number of a stack."""
 
-    by_stack: Mapping[int, Floats]
-    """Stack -> ns by cause, as in ``CODE_CAUSES``; stack 0 is unexplained."""
-    held: Mapping[Via, Mapping[int, float]]
-    """The part of it, by stack, that another thread waits for, or for whose lock (GIL) it waits."""
-    busy: Mapping[int, float]
-    """Stack -> ns that threads spent in it within the windows, without waits for the device."""
-    waits: Mapping[int, tuple[int, float]]
-    """Stack -> the number of calls that wait for the device, and their time in ns."""
+    stacks: Sequence[int]
+    """The stacks with anything charged to them, any time or any wait."""
+    ns: Floats
+    """The time by cause (rows, as in ``CODE_CAUSES``); stack 0 is unexplained."""
+    held: Mapping[Via, Floats]
+    """The part of it that another thread waits for, or for whose lock (GIL) it waits."""
+    busy: Floats
+    """The ns that threads spent in a stack within the windows, without waits for the device."""
+    waits: Ints
+    """The number of calls that wait for the device."""
+    waited: Floats
+    """Their time in ns."""
 
 
 def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
@@ -62,12 +66,8 @@ def code_idle(trace: Trace, code: HostCode, within: Within) -> CodeIdle:
         sums += ns
         if via != "self":
             held[via] += ns.sum(axis=0)
-    return CodeIdle(
-        {int(stack): sums[:, stack] for stack in np.flatnonzero(charged)},
-        {via: dict(enumerate(ns.tolist())) for via, ns in held.items()},
-        _busy(trace, code, within),
-        _waits(trace, code, within),
-    )
+    busy, (waits, waited) = _busy(trace, code, within), _waits(trace, code, within)
+    return CodeIdle(np.flatnonzero(charged | (busy != 0) | (waits > 0)).tolist(), sums, held, busy, waits, waited)
 
 
 def charged_gaps(trace: Trace, code: HostCode, within: Within) -> Iterator[tuple[tuple[int, int], Charges, Via]]:
@@ -91,8 +91,8 @@ def charged_gaps(trace: Trace, code: HostCode, within: Within) -> Iterator[tuple
             yield from ((who, one, via) for one, via in waits.follow(who, charges))
 
 
-def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int, float]]:
-    """Return the calls within the windows that wait for the device, by the stack of the span in their middle."""
+def _waits(trace: Trace, code: HostCode, within: Within) -> tuple[Ints, Floats]:
+    """Return the number and the time of the calls within the windows that wait for the device, by their stack."""
     counts, times = np.zeros(len(code.stacks), dtype=np.int64), np.zeros(len(code.stacks))
     for who, blocks in trace.blocks.items():
         ns = within.ns(blocks.s, blocks.e)
@@ -100,27 +100,18 @@ def _waits(trace: Trace, code: HostCode, within: Within) -> dict[int, tuple[int,
         stacks = code.stacks_at(*who, blocks.s[mine])
         counts += np.bincount(stacks, minlength=len(code.stacks))
         times += np.bincount(stacks, ns[mine], len(code.stacks))
-    return {int(stack): (int(counts[stack]), float(times[stack])) for stack in np.flatnonzero(counts)}
+    return counts, times
 
 
-def _busy(trace: Trace, code: HostCode, within: Within) -> dict[int, float]:
+def _busy(trace: Trace, code: HostCode, within: Within) -> Floats:
     """Return the ns of each stack within the windows, without the time in calls that wait for the device."""
     times = np.zeros(len(code.stacks))
     for who, spans in code.threads.items():
-        ns = within.ns(spans.s, spans.e).astype(np.float64)
+        ns, blocks = within.ns(spans.s, spans.e).astype(np.float64), trace.blocks.get(who, NO_BLOCKS)
         for number in _HARMLESS:
-            ns -= np.minimum(_blocked_ns(trace.blocks.get(who), number, spans.s, spans.e), ns)
+            ns -= np.minimum(blocks.ns(number, spans.s, spans.e), ns)
         times += np.bincount(spans.stack, ns, len(code.stacks))
-    return {int(stack): float(times[stack]) for stack in np.flatnonzero(times)}
-
-
-def _blocked_ns(blocks: Blocks | None, number: int, start: Ints, end: Ints) -> Ints:
-    """Return how much of each interval calls of one class, an index into ``BLOCKING``, take."""
-    if blocks is None:
-        return np.zeros_like(start)
-    mine = blocks.cls == number
-    until_end, until_start = (covered_before(at, blocks.s[mine], blocks.e[mine]) for at in (end, start))
-    return until_end - until_start
+    return times
 
 
 def _divide(
@@ -142,9 +133,9 @@ def _divide(
     existing = 1.0 - np.minimum(earlier / np.maximum(running_ns, 1), 1)
     gap, span, start, end = overlaps(since, until, code)
     # Calls of any class block within the gap; before it, the device works while they wait for it.
-    middle, blocks = np.clip(g0[gap], start, end), trace.blocks.get(who)
-    inside = np.array([_blocked_ns(blocks, number, middle, end) for number in range(len(BLOCKING))])
-    ahead = sum(_blocked_ns(blocks, number, start, middle) for number in _HARMLESS)
+    middle, blocks = np.clip(g0[gap], start, end), trace.blocks.get(who, NO_BLOCKS)
+    inside = np.array([blocks.ns(number, middle, end) for number in range(len(BLOCKING))])
+    ahead = sum(blocks.ns(number, start, middle) for number in _HARMLESS)
     length = np.maximum(end - start - ahead, 0).astype(np.float64)
     running = np.maximum(length - inside.sum(axis=0), 0)
     charged, lost = np.zeros((len(CODE_CAUSES), len(gap))), np.zeros_like(ns)

@@ -144,18 +144,17 @@ def part_of(stack: Stack) -> tuple[CodePart | None, int]:
 
 def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
     """Return the rows that explain the idle time, most of it first."""
-    nothing = np.zeros(len(CODE_CAUSES))
-    total = sum(idle.by_stack.values(), nothing)
+    total = sum(idle.ns.T[idle.stacks], np.zeros(len(CODE_CAUSES)))
     charged: dict[CodePart | None, list[_Charged]] = defaultdict(list)
-    for number in sorted(idle.by_stack.keys() | idle.busy.keys() | idle.waits.keys()):
+    for number in idle.stacks:
         if stack := code.stacks[number]:
             part, depth = part_of(stack)
             inner = stack[:depth] or stack[:1]
             path, below = path_of(inner)
-            ns = idle.by_stack.get(number, nothing).copy()
-            held = {via: own.get(number, 0.0) for via, own in idle.held.items()}
-            more = idle.busy.get(number, 0.0), idle.waits.get(number, (0, 0.0)), held
-            charged[part].append(_Charged(number, path, below, _model_depth(inner, len(path)), ns, *more))
+            held = {via: float(own[number]) for via, own in idle.held.items()}
+            times = float(idle.busy[number]), (int(idle.waits[number]), float(idle.waited[number])), held
+            model = _model_depth(inner, len(path))
+            charged[part].append(_Charged(number, path, below, model, idle.ns[:, number].copy(), *times))
     for own in charged.values():
         _charge_emptying(own)
     least = max(LEAST_SHARE * total.sum(), 1.0)
@@ -165,7 +164,7 @@ def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
         for group in sorted(_groups(_with_whole_models(own), 0, least)[0], key=lambda group: -_idle_ns(group.charged)):
             same[group.charged[0].path[group.depth - 1].key].append(group)
         rows += [_row(groups, part) for groups in same.values()]
-    return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.by_stack.get(0, nothing))
+    return HotCodes(sorted(rows, key=lambda row: -row.idle_ns), total, idle.ns[:, 0])
 
 
 def _charge_emptying(charged: list[_Charged]) -> None:

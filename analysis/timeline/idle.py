@@ -55,16 +55,10 @@ def launch_ns(trace: Trace) -> float | None:
 
 def scale_limits(trace: Trace) -> TimelineLimits:
     """Return the limits; those on host and queue times are scaled by how slow launches are on this machine."""
-    limits, measured_ns = rules().limits, launch_ns(trace)
-    slower = (measured_ns or 0.0) / limits.ordinary_launch_ns
-    if slower <= 1:
-        return limits
-    return replace(
-        limits,
-        short_pause_ns=round(slower * limits.short_pause_ns),
-        lazy_load_ns=round(slower * limits.lazy_load_ns),
-        queued_ns=round(slower * limits.queued_ns),
-    )
+    limits = rules().limits
+    slower = max(1.0, (launch_ns(trace) or 0.0) / limits.ordinary_launch_ns)
+    scaled = {name: round(slower * getattr(limits, name)) for name in ("short_pause_ns", "lazy_load_ns", "queued_ns")}
+    return replace(limits, **scaled)
 
 
 DRAINING = {name: f"after_{name}" for name in ("synchronisation", "allocation", "copies")}
@@ -126,23 +120,17 @@ class Some:
     sums: Sequence[int]
     most: Ints
 
+    def gap(self, i: int) -> Gap:
+        """Return the gap with an index."""
+        pid = None if self.pid[i] == NONE else int(self.pid[i])
+        return Gap(self.lane, int(self.start[i]), int(self.end[i]), CAUSES[self.main[i]], pid, int(self.ns[i]))
+
     def longest(self, number: int, code: int | None) -> list[Gap]:
         """Return the longest gaps, of one main cause or of all; of equally long ones, the first."""
         ns = self.ns if code is None else np.where(self.main == code, self.ns, 0)
         least = np.partition(ns, -number)[-number] if len(ns) > number else 0
         mine = [*np.flatnonzero(ns > least), *np.flatnonzero(ns == least)[:number]][:number]
-        return [
-            Gap(
-                self.lane,
-                int(self.start[i]),
-                int(self.end[i]),
-                CAUSES[self.main[i]],
-                None if self.pid[i] == NONE else int(self.pid[i]),
-                int(self.ns[i]),
-            )
-            for i in mine
-            if ns[i]
-        ]
+        return [self.gap(i) for i in mine if ns[i]]
 
 
 @dataclass(frozen=True)
@@ -197,49 +185,40 @@ class _Looking:
 
 
 def find(trace: Trace, within: Within) -> Gaps:
-    """Return all idle time within the windows, by cause."""
+    """Return all idle time within the windows, by cause.
+
+    Gaps are explained in batches that fit into the cache, on several threads because numpy releases the GIL.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    looking, batches = _Looking(trace, within, scale_limits(trace)), _batches(trace)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        each = map if len(batches) <= _FEW else pool.map
+        some = [*each(lambda batch: _explain_gaps(looking, *batch)[0], batches)]
     # The gaps of one lane are disjoint, so their sum fits into 64 bits; the sum over many lanes may not.
-    sums = [0] * len(CAUSES)
-    count, most = (np.zeros(len(CAUSES), dtype=np.int64) for _ in range(2))
-    pieces = list(_pieces(trace, within))
-    for piece in pieces:
-        count += np.bincount(piece.main, minlength=len(CAUSES))
-        sums = [so_far + ns for so_far, ns in zip(sums, piece.sums, strict=True)]
-        most = np.maximum(most, piece.most)
+    sums = [sum(column) for column in zip(*(one.sums for one in some), strict=True)]
+    count = np.sum([np.bincount(one.main, minlength=len(CAUSES)) for one in some], axis=0)
+    most = np.max([one.most for one in some], axis=0)
     causes = [Idle(c, sums[i], int(count[i]), int(most[i])) for i, c in enumerate(CAUSES) if sums[i]]
-    return Gaps(sorted(causes, key=lambda c: -c.ns), pieces)
+    return Gaps(sorted(causes, key=lambda c: -c.ns), some)
 
 
 def attributed_gaps(trace: Trace, within: Within) -> Iterator[tuple[Some, Ints]]:
     """Return all gaps within the windows in batches, with the ns of each cause (rows, as in ``CAUSES``) by gap."""
     looking = _Looking(trace, within, scale_limits(trace))
-    for lane in trace.lanes:
-        for own in (*pieces(lane.first, lane.last), None):
-            yield _explain_gaps(looking, lane, own)
+    return (_explain_gaps(looking, *batch) for batch in _batches(trace))
 
 
-def _pieces(trace: Trace, within: Within) -> Iterator[Some]:
-    """Explain all gaps in batches that fit into the cache, on several threads because numpy releases the GIL."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    looking = _Looking(trace, within, scale_limits(trace))
-    parts = [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
-
-    def piece(part: tuple[Lane, slice | None]) -> Some:
-        return _explain_gaps(looking, *part)[0]
-
-    if len(parts) <= _FEW:
-        yield from map(piece, parts)
-        return
-    with ThreadPoolExecutor(_THREADS) as pool:
-        yield from pool.map(piece, parts)
+def _batches(trace: Trace) -> list[tuple[Lane, slice | None]]:
+    """Return the lanes with parts of their work, and with None for the gaps before and after all of it."""
+    return [(lane, own) for lane in trace.lanes for own in (*pieces(lane.first, lane.last), None)]
 
 
 def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Some, Ints]:
     """Return the gaps before the work ``own`` of a lane, or before its first and after its last work, and the ns of
     each cause by gap."""
     trace, within = looking.trace, looking.within
-    bare = _edges(trace, lane, within) if own is None else _bare(trace, within, own)
+    bare = _bare(trace, lane, within, own)
     ns, main, parts = _share_causes(looking, lane, bare)
     most = np.zeros(len(CAUSES), dtype=np.int64)
     for code in np.flatnonzero(np.bincount(main, minlength=len(CAUSES))):
@@ -252,42 +231,22 @@ def _explain_gaps(looking: _Looking, lane: Lane, own: slice | None) -> tuple[Som
     return Some(lane.number, start, end, ns, main, bare.pid, bare.thread, bare.a1, sums, most), parts
 
 
-def _bare(trace: Trace, within: Within, own: slice) -> _Bare:
-    """Return the gaps before the work ``own`` of a lane that touch the windows."""
+def _bare(trace: Trace, lane: Lane, within: Within, own: slice | None) -> _Bare:
+    """Return the gaps that touch the windows: before the work ``own`` of a lane, or before its first and after its last
+    work."""
     work, ahead = trace.work, trace.ahead("any", ANY)
-    at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + own.start
-    at = at[within.ns(ahead[at], work.s[at]) > 0]
-    return _Bare(
-        g0=ahead[at],
-        g1=work.s[at],
-        pid=work.pid[at],
-        thread=work.thread[at],
-        a0=work.a0[at],
-        a1=work.a1[at],
-        copy=work.cls[at] == COPY,
-        node=work.node[at],
-        edge=np.zeros(len(at), dtype=np.int8),
-    )
-
-
-def _edges(trace: Trace, lane: Lane, within: Within) -> _Bare:
-    """Return the gaps before the first and after the last work of a lane."""
-    work, ahead = trace.work, trace.ahead("any", ANY)
-    last = max(int(ahead[lane.last - 1]), int(work.e[lane.last - 1]))
-    g0, g1 = np.array([trace.whole.start, last]), np.array([work.s[lane.first], trace.whole.end])
+    if own is None:
+        last = max(int(ahead[lane.last - 1]), int(work.e[lane.last - 1]))
+        at, edge = np.array([lane.first, lane.first]), np.array([1, 2], dtype=np.int8)
+        g0, g1 = np.array([trace.whole.start, last]), np.array([work.s[lane.first], trace.whole.end])
+    else:
+        at = np.flatnonzero((work.s[own] > ahead[own]) & (ahead[own] != NONE)) + own.start
+        g0, g1, edge = ahead[at], work.s[at], np.zeros(len(at), dtype=np.int8)
     keep = within.ns(g0, g1) > 0
-    nothing = np.full(int(keep.sum()), NONE)
-    return _Bare(
-        g0=g0[keep],
-        g1=g1[keep],
-        pid=np.full(len(nothing), NONE if lane.pid is None else lane.pid),
-        thread=nothing,
-        a0=nothing,
-        a1=nothing,
-        copy=np.zeros(len(nothing), dtype=bool),
-        node=np.zeros(len(nothing), dtype=bool),
-        edge=np.array([1, 2], dtype=np.int8)[keep],
-    )
+    at, edge = at[keep], edge[keep]
+    thread, a0, a1 = (np.where(edge > 0, NONE, column[at]) for column in (work.thread, work.a0, work.a1))
+    pid = np.where(edge > 0, NONE if lane.pid is None else lane.pid, work.pid[at])
+    return _Bare(g0[keep], g1[keep], pid, thread, a0, a1, work.cls[at] == COPY, work.node[at], edge)
 
 
 def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDArray[np.int8], Ints]:
@@ -295,7 +254,6 @@ def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDA
     ns = looking.within.ns(bare.g0, bare.g1)
     h = np.clip(bare.a0, bare.g0, bare.g1)
     q = np.clip(np.maximum(bare.a0, bare.a1), bare.g0, bare.g1)
-    inner, asked = bare.edge == 0, bare.a0 != NONE
     matrix = np.zeros((len(CAUSES), len(ns)), dtype=np.int64)
     parts = dict(zip(CAUSES, matrix, strict=True))
     drained = _before_call(looking, bare, h, parts)
@@ -304,7 +262,11 @@ def _share_causes(looking: _Looking, lane: Lane, bare: _Bare) -> tuple[Ints, NDA
         moved = np.minimum(parts["launch"][gaps], waited)
         parts[DRAINING[cause]][gaps] += moved
         parts["launch"][gaps] -= moved
-    for cause, where in (("start_up", bare.edge == 1), ("shut_down", bare.edge == 2), ("unknown", inner & ~asked)):
+    for cause, where in (
+        ("start_up", bare.edge == 1),
+        ("shut_down", bare.edge == 2),
+        ("unknown", (bare.edge == 0) & (bare.a0 == NONE)),
+    ):
         parts[cause][where] += ns[where]
     _charge_profiler(looking, bare, parts)
     _charge_holds(looking, lane, bare, parts)
@@ -317,7 +279,7 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
     Returns, by cause, the gaps at whose start the host was in a call that waits, and how long it had been waiting:
     without the wait, it would have done that much of its next work during that time.
     """
-    index = np.flatnonzero((bare.edge == 0) & (bare.a0 != NONE) & (h > bare.g0))
+    index = np.flatnonzero((bare.a0 != NONE) & (h > bare.g0))
     if not len(index):
         return []
     g0, h = bare.g0[index], h[index]
@@ -332,10 +294,9 @@ def _before_call(looking: _Looking, bare: _Bare, h: Ints, parts: dict[str, Ints]
         waiting = (k0 >= 0) & (blocks.e[np.maximum(k0, 0)] >= g0[own])
         drain[own] = np.where(waiting, blocks.cls[np.maximum(k0, 0)], -1)
         waited[own] = np.where(waiting, g0[own] - blocks.s[np.maximum(k0, 0)], 0)
-        some = np.flatnonzero((k1 > k0) | waiting)
-        mine = own[some]
-        for code in blocks.classes:
-            covered[code, mine] = blocks.until(code, h[mine], k1[some]) - blocks.until(code, g0[mine], k0[some])
+        some = own[(k1 > k0) | waiting]
+        for code in range(len(BLOCKING)):
+            covered[code, some] = blocks.ns(code, g0[some], h[some])
     blocked = covered.sum(axis=0)
     rest = h - g0 - blocked
     brief = rest <= looking.limits.short_pause_ns * (calls + 1)
@@ -360,7 +321,7 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
     """Attribute the call that requested the next work, and the time from its end to the start of the work."""
     limits, within, (h, q) = looking.limits, looking.within, at
     call, tail = within.ns(h, q), within.ns(q, bare.g1)
-    asked = (bare.edge == 0) & (bare.a0 != NONE)
+    asked = bare.a0 != NONE
     lazy = ~bare.copy & (q - h > limits.lazy_load_ns)
     late = bare.g1 - q > limits.queued_ns
     fresh = q > bare.g0
@@ -382,7 +343,6 @@ def _call_and_after(looking: _Looking, bare: _Bare, at: tuple[Ints, Ints], parts
 
 def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> None:
     """Charge the profiler's own work within gaps to the profiler, and subtract it from other causes, first launches."""
-    paying = ("launch", "module_load", "synchronisation", "host")
     if not len(bare.g0):
         return
     first, last = bare.g0.min(), bare.g1.max()
@@ -391,12 +351,7 @@ def _charge_profiler(looking: _Looking, bare: _Bare, parts: dict[str, Ints]) -> 
             continue
         touched = np.flatnonzero((bare.g0 < busy.end) & (bare.g1 > busy.start))
         shared = looking.within.ns(np.maximum(bare.g0[touched], busy.start), np.minimum(bare.g1[touched], busy.end))
-        for i, left in zip(touched, shared, strict=True):
-            for cause in paying:
-                taken = min(left, int(parts[cause][i]))
-                parts[cause][i] -= taken
-                parts["profiler"][i] += taken
-                left -= taken
+        _charge(parts, "profiler", ("launch", "module_load", "synchronisation", "host"), touched, shared)
 
 
 _HELD = ("waiting", "queued", "graph_nodes", "communication", "unknown")
@@ -408,9 +363,14 @@ def _charge_holds(looking: _Looking, lane: Lane, bare: _Bare, parts: dict[str, I
     for cause in HOLDS:
         if (hold := looking.trace.holds.get((lane.number, cause))) is None or not len(bare.g0):
             continue
-        held = hold.within_gaps(looking.within.ns, bare.g0, bare.g1)
-        for payer in _HELD:
-            taken = np.minimum(held, parts[payer])
-            parts[payer] -= taken
-            parts[cause] += taken
-            held = held - taken
+        held = hold.within_gaps(looking.within.until, bare.g0, bare.g1)
+        _charge(parts, cause, _HELD, slice(None), held)
+
+
+def _charge(parts: dict[str, Ints], cause: str, payers: Sequence[str], gaps: Ints | slice, ns: Ints) -> None:
+    """Charge ns of some gaps to a cause, and subtract them from other causes, the first ones first."""
+    for payer in payers:
+        taken = np.minimum(ns, parts[payer][gaps])
+        parts[payer][gaps] -= taken
+        parts[cause][gaps] += taken
+        ns = ns - taken

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from itertools import pairwise
+from dataclasses import dataclass
+from functools import cache, reduce
+from itertools import pairwise, zip_longest
+from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +26,6 @@ from ..base.notes import Note
 from ..base.problems import NotFound
 from ..rooflines.ceilings import Ceilings, choose
 from ..workload import Workload
-from .activity_tables import OperatorRow
 from .host_clocks import column_names
 from .rules import rules
 from .trace import Ints, Trace, Window
@@ -51,17 +52,29 @@ _REASONS = {
 }
 
 
+_UNKNOWN = (None, None)
+"""What is known of a type that is not listed."""
+_Arguments = tuple[list[Any], list[str], list[str]]
+"""The sizes, types and values of the arguments of a call, as the profiler wrote them."""
+Row = dict[str, Any]
+"""An operator with one set of shapes and types, by the columns of the table operators; ``operator`` is None for work
+without one. Figures are sums over all calls; if one is None, ``reason`` says why."""
+_NOTHING: Row = dict.fromkeys(
+    ("operator", "sizes", "types", "category", "calls", "ns", "flop", "bytes", "least_ns", "bound", "reason")
+)
+
+
 @dataclass(frozen=True)
 class Operators:
     """The operators, longest time first; their times add up to the time of all device work."""
 
-    rows: Sequence[OperatorRow]
+    rows: Sequence[Row]
     notes: Sequence[Note] = ()
 
     @property
-    def shape_rows(self) -> list[OperatorRow]:
+    def shape_rows(self) -> list[Row]:
         """The operators whose shapes were recorded."""
-        return [row for row in self.rows if row.operator is not None and row.sizes is not None]
+        return [row for row in self.rows if row["operator"] is not None and row["sizes"] is not None]
 
 
 class _Launched(NamedTuple):
@@ -83,10 +96,19 @@ def operators(trace: Trace, windows: Sequence[Window] | None = None) -> Operator
     launched = _launching_operators(trace, windows or [trace.whole])
     examined = [one for one in launched if one.what is None and one.arguments][:_MOST]
     ceilings = _ceilings(trace.workload)
-    rows = [_row(one, made, ceilings) for one, made in zip(examined, _work_of(trace.workload, examined), strict=True)]
+    calls = [(one, _rule_of(one.name or ""), _parse_arguments(one.arguments or "")) for one in examined]
+    work = _evaluate(
+        trace.workload,
+        [
+            {"i": i, "rule": rule["pattern"]} | _variables(*known)
+            for i, (_, rule, known) in enumerate(calls)
+            if rule and known
+        ],
+    )
+    rows = [_row(*call, work.get(number, (None, None)), ceilings) for number, call in enumerate(calls)]
     kept = set(examined)
     rest = [_row_without_work(one) for one in launched if one not in kept]
-    merged = sorted(_merge([*rows, *rest]), key=lambda row: (-row.ns, row.operator or "", row.sizes or ""))
+    merged = sorted(_merge([*rows, *rest]), key=lambda row: (-row["ns"], row["operator"] or "", row["sizes"] or ""))
     return Operators(merged, _notes(merged, ceilings))
 
 
@@ -112,13 +134,8 @@ def _launching_operators(trace: Trace, windows: Sequence[Window]) -> list[_Launc
         f"bool_or(coalesce({in_tf32}, false)) AS tf32, "
         f"bool_or(coalesce(direction IN {_LINK}, false)) AS link FROM {_begun_within(trace, windows)} GROUP BY ALL"
     ).fetchnumpy()
-    launchers = np.ma.getdata(work["range_id"])
-    within = _operator_around(trace, launchers)
-    replay = np.ma.getdata(work["replay"])
-    held = {name: np.ma.getdata(work[name]) for name in ("n", "ns", "tf32", "link")} | {
-        "operator": np.where(replay, -1, within),
-        "replay": replay,
-    }
+    held = {name: np.ma.getdata(column) for name, column in work.items()}
+    held["operator"] = np.where(held["replay"], -1, _operator_around(trace, held["range_id"]))
     con.register("launched_work", held)
     try:
         rows = con.execute(
@@ -182,151 +199,78 @@ def _operator_around(trace: Trace, launchers: Ints) -> Ints:
 # -- operations and bytes --------------------------------------------------------------------------
 
 
-class _OperatorRule(NamedTuple):
-    """An entry of operators.toml."""
-
-    number: int
-    pattern: str
-    category: str
-    unit: str
-    flop: str
-    bytes: str
-    typed: int = 1
-
-
-class _CallWork(NamedTuple):
-    """The work of one call: its rule, sizes and types as text, and the type that decides on the peak."""
-
-    rule: _OperatorRule | None
-    sizes: str
-    types: str
-    datatype: str | None
-    flop: float | None
-    bytes: float | None
-    reason: str | None
-
-
 @cache
 def _data() -> dict[str, Any]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 @cache
-def _rules() -> list[_OperatorRule]:
-    return [_OperatorRule(number, **entry) for number, entry in enumerate(_data()["operator"])]
+def _rule_of(name: str) -> dict[str, Any] | None:
+    """Return the entry of operators.toml for an operator."""
+    return next((rule for rule in _data()["operator"] if re.fullmatch(rule["pattern"], name)), None)
 
 
-@cache
-def _rule_of(name: str) -> _OperatorRule | None:
-    return next((rule for rule in _rules() if re.fullmatch(rule.pattern, name)), None)
-
-
-def _work_of(workload: Workload, launched: Sequence[_Launched]) -> list[_CallWork]:
-    """Return the work of one call of each operator with its arguments."""
-    made, variables = [], []
-    for number, one in enumerate(launched):
-        arguments = _Arguments.parse(one.arguments or "")
-        rule = _rule_of(one.name or "")
-        made.append(_without_figures(rule, arguments))
-        if rule and arguments:
-            variables.append({"i": number, "rule": rule.number} | arguments.variables())
-    for number, flop, moved in _evaluate(workload, variables):
-        made[number] = _with_figures(made[number], flop, moved)
-    return made
-
-
-def _without_figures(rule: _OperatorRule | None, arguments: _Arguments | None) -> _CallWork:
-    if arguments is None:
-        return _CallWork(rule, "", "", None, None, None, _REASONS["arguments"])
-    sizes, types = (json.dumps(each, separators=(",", ":"))[:_LONGEST] for each in (arguments.sizes, arguments.types))
-    stated = arguments.types[rule.typed - 1] if rule and len(arguments.types) >= rule.typed else None
-    datatype = _data()["types"].get(stated, (None, None))[1]
-    reason = _REASONS["no_formula"] if rule is None else _REASONS["types"] if datatype is None else None
-    return _CallWork(rule, sizes, types, datatype, None, None, reason)
-
-
-def _with_figures(made: _CallWork, flop: float | None, moved: float | None) -> _CallWork:
-    flop, moved = (
-        value if value is not None and math.isfinite(value) and value >= 0 else None for value in (flop, moved)
-    )
-    if made.rule and made.rule.unit == "vector" and made.datatype in ("integer", "i8"):
-        flop = 0.0  # operations on integers are no floating-point operations
-    reason = made.reason or (_REASONS["arguments"] if None in (flop, moved) else None)
-    return made._replace(flop=flop, bytes=moved, reason=reason)
-
-
-def _evaluate(workload: Workload, variables: Sequence[Mapping[str, Any]]) -> Iterable[tuple[int, Any, Any]]:
-    """Evaluate the formulas; yields the number of each entry with its operations and bytes."""
+def _evaluate(workload: Workload, variables: Sequence[Mapping[str, Any]]) -> dict[int, Sequence[Any]]:
+    """Return the operations and bytes of each entry by its number ``i``."""
     if not variables:
-        return []
+        return {}
     con = workload.cursor
     for head, body in _data()["macros"].items():
         con.execute(f"CREATE OR REPLACE TEMP MACRO {head} AS {body}")
     used = {entry["rule"] for entry in variables}
     flop, moved = (
-        " ".join(f"WHEN {rule.number} THEN ({getattr(rule, what)})::DOUBLE" for rule in _rules() if rule.number in used)
+        " ".join(
+            f"WHEN {sql_literal(rule['pattern'])} THEN ({rule[what]})::DOUBLE"
+            for rule in _data()["operator"]
+            if rule["pattern"] in used
+        )
         for what in ("flop", "bytes")
     )
-    kinds = json.dumps([{"i": "BIGINT", "rule": "BIGINT", "out": "DOUBLE", "wide": "DOUBLE"} | _LISTS])
-    rows: list[tuple[int, Any, Any]] = con.execute(
+    kinds = json.dumps([{"i": "BIGINT", "rule": "VARCHAR", "out": "DOUBLE", "wide": "DOUBLE"} | _LISTS])
+    rows = con.execute(
         f"WITH listed AS (SELECT unnest(from_json(?::JSON, {sql_literal(kinds)})) AS call) "
         f"SELECT i, CASE rule {flop} END, CASE rule {moved} END FROM (SELECT call.* FROM listed)",
         [json.dumps(list(variables))],
     ).fetchall()
-    return rows
+    return {number: work for number, *work in rows}
 
 
-@dataclass(frozen=True)
-class _Arguments:
-    """The arguments of a call: sizes, types and values of each one, as the profiler wrote them."""
+def _parse_arguments(text: str) -> _Arguments | None:
+    """Return the sizes, types and values from the column ``arguments``; None if it is not such a list."""
+    try:
+        stated = json.loads(text)
+    except ValueError:
+        return None
+    if type(stated) is not list or len(stated) != 3 or type(stated[0]) is not list:
+        return None
+    count = len(stated[0])
+    types, values = (
+        [str(each)[:_LONGEST] for each in given][:count] if type(given) is list else [""] * count
+        for given in stated[1:]
+    )
+    return stated[0], types, values
 
-    sizes: list[Any]
-    types: list[str]
-    values: list[str]
 
-    @classmethod
-    def parse(cls, text: str) -> _Arguments | None:
-        """Parse the column ``arguments``; None if it is not such a list."""
-        try:
-            stated = json.loads(text)
-        except ValueError:
-            return None
-        if type(stated) is not list or len(stated) != 3 or type(stated[0]) is not list:
-            return None
-        count = len(stated[0])
-        types, values = (
-            [str(each)[:_LONGEST] for each in given][:count] if type(given) is list else [""] * count
-            for given in stated[1:]
-        )
-        return cls(stated[0], types, values)
-
-    def variables(self) -> dict[str, Any]:
-        """Return the variables of the formulas; unknown ones are None."""
-        sizes = [self._size(i) for i in range(len(self.sizes))]
-        elements = [None if size is None else math.prod(size) for size in sizes]
-        each = [None if size is None else self._element(i) for i, size in enumerate(sizes)]
-        return {
-            "d": sizes,
-            "n": elements,
-            "s": each,
-            "b": [None if n is None or s is None else n * s for n, s in zip(elements, each, strict=True)],
-            "v": [_value(text) for text in self.values],
-            "l": [_list(text) for text in self.values],
-            "out": _broadcast([size for size in sizes if size is not None]),
-            "wide": max(
-                (s for s, size in zip(each, sizes, strict=True) if s and size), default=each[0] if each else None
-            ),
-        }
-
-    def _size(self, i: int) -> list[int] | None:
-        """The sizes of a tensor; None for other arguments, and for lists of tensors."""
-        size = self.sizes[i]
+def _variables(sizes: list[Any], types: list[str], values: list[str]) -> dict[str, Any]:
+    """Return the variables of the formulas; unknown ones are None, such as those of lists of tensors."""
+    tensors, widths = list[Any](), list[Any]()
+    for size, kind in zip_longest(sizes, types):
+        width, _ = _data()["types"].get(kind, _UNKNOWN)
         known = type(size) is list and all(type(side) is int and 0 <= side < _LARGEST for side in size)
-        return list(size) if known and (size or self._element(i)) and math.prod(size) < _LARGEST else None
-
-    def _element(self, i: int) -> int | None:
-        kind = _data()["types"].get(self.types[i]) if i < len(self.types) else None
-        return int(kind[0]) if kind else None
+        known = known and (size or width) and math.prod(size) < _LARGEST
+        tensors.append(size if known else None)
+        widths.append(width if known else None)
+    elements = [None if size is None else math.prod(size) for size in tensors]
+    return {
+        "d": tensors,
+        "n": elements,
+        "s": widths,
+        "b": [None if n is None or s is None else n * s for n, s in zip(elements, widths, strict=True)],
+        "v": [_value(text) for text in values],
+        "l": [_list(text) for text in values],
+        "out": _broadcast([size for size in tensors if size is not None]),
+        "wide": max((s for s, size in zip(widths, tensors, strict=True) if s and size), default=(widths or [None])[0]),
+    }
 
 
 def _value(text: str) -> float | None:
@@ -363,77 +307,91 @@ def _ceilings(workload: Workload) -> Ceilings | None:
         return None
 
 
-def _row(one: _Launched, work: _CallWork, ceilings: Ceilings | None) -> OperatorRow:
-    """Return the row of an operator: its work over all calls against the ceilings."""
-    category = work.rule.category if work.rule else None
-    row = OperatorRow(one.name, work.sizes or None, work.types or None, category, one.calls, one.ns, reason=work.reason)
-    if work.flop is not None:
-        row = replace(row, flop=work.flop * one.calls)
-    if one.link or (work.rule and work.rule.unit == "link"):
-        return replace(row, reason=_REASONS["link"])
-    if work.bytes is not None:
-        row = replace(row, bytes=work.bytes * one.calls)
-    if work.reason or row.flop is None or row.bytes is None or work.rule is None:
-        return row
-    datatype = "tf32" if one.tf32 and work.datatype == "f32" and work.rule.unit == "matrix" else work.datatype
-    names = _data()["peaks"].get(work.rule.unit, {}).get(datatype, [])
-    peak = next(((n, v) for n in names if ceilings and (v := ceilings.value(n))), None)
+def _row(
+    one: _Launched,
+    rule: dict[str, Any] | None,
+    arguments: _Arguments | None,
+    work: Sequence[float | None],
+    ceilings: Ceilings | None,
+) -> Row:
+    """Return the row of an operator from the operations and bytes of one call: all calls against the ceilings."""
+    stated = arguments[1] if arguments else []
+    unit, at = (rule["unit"], rule.get("typed", 1)) if rule else ("", 1)
+    _, datatype = _data()["types"].get(stated[at - 1], _UNKNOWN) if len(stated) >= at else _UNKNOWN
+    flop, moved = (
+        one.calls * value if value is not None and math.isfinite(value) and value >= 0 else None for value in work
+    )
+    if unit == "vector" and datatype in ("integer", "i8"):
+        flop = 0.0  # operations on integers are no floating-point operations
+    is_link = one.link or unit == "link"
+    texts = [json.dumps(each, separators=(",", ":"))[:_LONGEST] for each in arguments[:2]] if arguments else [None] * 2
+    row = _NOTHING | dict(zip(("sizes", "types"), texts, strict=True))
+    row |= {"operator": one.name, "category": rule and rule["category"], "calls": one.calls, "ns": one.ns}
+    row |= {"flop": flop, "bytes": None if is_link else moved}
+    reasons = {
+        "link": is_link,
+        "arguments": arguments is None or (rule and datatype and None in (flop, moved)),
+        "no_formula": rule is None,
+        "types": datatype is None,
+    }
+    if why := next((why for why, applies in reasons.items() if applies), None):
+        return row | {"reason": _REASONS[why]}
+    assert flop is not None and moved is not None
+    datatype = "tf32" if one.tf32 and datatype == "f32" and unit == "matrix" else datatype
+    names = _data()["peaks"].get(unit, {}).get(datatype, [])
+    name, peak = next(((n, v) for n in names if ceilings and (v := ceilings.value(n))), (None, None))
     memory = ceilings.value("hbm.bw") if ceilings else None
-    if memory is None or (peak is None and row.flop):
-        return replace(row, reason=_REASONS["no_ceiling"])
+    if memory is None or (peak is None and flop):
+        return row | {"reason": _REASONS["no_ceiling"]}
     # Rates in GFLOP/s and GB/s are operations and bytes per ns.
-    moving, computing = row.bytes / memory, row.flop / peak[1] if peak else 0.0
-    bound = peak[0] if peak and computing > moving else "hbm.bw"
-    return replace(row, least_ns=max(moving, computing), bound=bound)
+    moving, computing = moved / memory, flop / peak if peak else 0.0
+    return row | {"least_ns": max(moving, computing), "bound": name if computing > moving else "hbm.bw"}
 
 
-def _row_without_work(one: _Launched) -> OperatorRow:
+def _row_without_work(one: _Launched) -> Row:
     """Return the row of work without an operator, of an operator without shapes, or of one beyond the limit."""
-    if one.what:
-        return OperatorRow(None, None, None, None, None, one.ns, reason=_REASONS[one.what])
-    if one.arguments is None:
-        return OperatorRow(one.name, None, None, None, one.calls, one.ns, reason=_REASONS["no_shapes"])
-    return OperatorRow(None, None, None, None, None, one.ns, reason=_REASONS["rest"])
+    what = one.what or ("no_shapes" if one.arguments is None else "rest")
+    known = {"operator": one.name, "calls": one.calls} if what == "no_shapes" else {}
+    return _NOTHING | known | {"ns": one.ns, "reason": _REASONS[what]}
 
 
-def _merge(rows: Iterable[OperatorRow]) -> list[OperatorRow]:
+def _merge(rows: Iterable[Row]) -> list[Row]:
     """Add up rows that differ in values only, such as an epsilon; a figure that one of them lacks has no sum."""
-    merged: dict[tuple[Any, ...], OperatorRow] = {}
+    same: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        key = (row.operator, row.sizes, row.types, row.reason if row.operator is None else None)
-        if (other := merged.get(key)) is None:
-            merged[key] = row
-            continue
-        merged[key] = replace(
-            other,
-            calls=None if other.calls is None or row.calls is None else other.calls + row.calls,
-            ns=other.ns + row.ns,
-            flop=_sum(other.flop, row.flop),
-            bytes=_sum(other.bytes, row.bytes),
-            least_ns=_sum(other.least_ns, row.least_ns),
-            reason=other.reason or row.reason,
-        )
-    return list(merged.values())
+        same[row["operator"], row["sizes"], row["types"], row["operator"] is None and row["reason"]].append(row)
+    merged = []
+    for some in same.values():
+        columns = {name: [row[name] for row in some] for name in ("calls", "ns", "flop", "bytes", "least_ns")}
+        sums = {name: None if None in values else reduce(add, values) for name, values in columns.items()}
+        merged.append(_with_rates(some[0] | sums | {"reason": next((r["reason"] for r in some if r["reason"]), None)}))
+    return merged
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
+def _with_rates(row: Row) -> Row:
+    """Return a row with its rates in TFLOP/s and GB/s, FLOP per byte, and the least time in % of the time, which is
+    above 100 % if data came from a cache."""
+
+    def ratio(name: str, other: str, factor: int = 1) -> float | None:
+        return factor * row[name] / row[other] if row[name] is not None and row[other] else None
+
+    rate = ratio("flop", "ns")
+    rates = {"tflops": rate and rate / 1e3, "gbs": ratio("bytes", "ns"), "intensity": ratio("flop", "bytes")}
+    return row | rates | {"roofline_pct": ratio("least_ns", "ns", 100)}
 
 
-def _notes(rows: Sequence[OperatorRow], ceilings: Ceilings | None) -> list[Note]:
+def _notes(rows: Sequence[Row], ceilings: Ceilings | None) -> list[Note]:
     """State how much of the device's work has no operator with shapes, and the kind of the ceilings."""
-    total = sum(row.ns for row in rows)
-    if not total:
-        return []
-    lacking: dict[str, int] = {}
+    total = sum(row["ns"] for row in rows)
+    lacking: dict[str, int] = defaultdict(int)
     for row in rows:
-        if row.sizes is None and row.reason:
-            lacking[row.reason] = lacking.get(row.reason, 0) + row.ns
+        if row["sizes"] is None and row["reason"]:
+            lacking[row["reason"]] += row["ns"]
     notes = []
-    if lacking:
+    if lacking and total:
         parts = "; ".join(f"{100 * ns / total:.3g} % {why}" for why, ns in lacking.items())
         notes.append(Note("operators_uncovered", f"Time of device work without an operator's shapes: {parts}."))
-    if ceilings and any(row.least_ns is not None for row in rows):
+    if ceilings and any(row["least_ns"] is not None for row in rows):
         kind = "measured" if ceilings.kind == "empirical" else "theoretical"
         notes.append(
             Note("operator_ceilings", f"The least times of operators use the {kind} ceilings of {ceilings.device}.")

@@ -5,9 +5,10 @@ Device work belongs to the phase in which it was requested, on any thread of its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,92 +34,76 @@ OPERATIONS = (
 """Groups of operations on the device."""
 
 
-@dataclass
-class Phase:
-    """A range that is a phase of the program; times in ns, those of the device None if nothing is known of it."""
-
-    phase: str
-    name: str
-    rank: int | None
-    pid: int
-    thread: int | None
-    requests: int | None
-    """The batch size, if the name states it."""
-    tokens: int | None
-    start: int
-    end: int
-    device_start: int | None = None
-    device_end: int | None = None
-    busy: int | None = None
-    """The time in which the work that it requested runs, without overlap."""
-    interval: int | None = None
-    """From the end on the device of the phase before of the same kind; for decode, the time between tokens."""
-    operations: Mapping[str, int] = field(default_factory=dict)
-    """Group of operations -> the time of its work; work that overlaps counts twice."""
+Row = dict[str, Any]
+"""A range that is a phase of the program, by the columns of the table phases. Those of the device are None if nothing
+is known of it; ``busy_ns`` is the time in which the work that it requested runs, without overlap, but the time of each
+group of operations counts work that overlaps twice. For decode, ``interval_ns`` is the time between tokens."""
+_DEVICE = ("device_start_ns", "device_end_ns", "busy_ns", *(f"{group}_ns" for group in OPERATIONS))
+_KEY = itemgetter("phase", "pid", "thread")
 
 
-def phases(trace: Trace) -> list[Phase]:
+def phases(trace: Trace) -> list[Row]:
     """Return the phases of the program by their start, at most 200,000; empty if no range is one."""
     if not trace.ranges:
         return []
     named = " OR ".join(f"regexp_matches(name, {sql_literal(rule.pattern.pattern)})" for rule in rules().phases)
     rows = trace.rows(
-        f"SELECT name, rank, coalesce(pid, {NONE}), thread, start_ns, end_ns FROM {trace.ranges} WHERE {OF_PROGRAM} "
+        f"SELECT name, rank, pid, thread, start_ns, end_ns FROM {trace.ranges} WHERE {OF_PROGRAM} "
         f"AND ({named}) ORDER BY pid, thread, start_ns, end_ns DESC LIMIT {_MOST}"
     )
-    made: list[Phase] = []
-    last: dict[tuple[str, int, int | None], Phase] = {}
-    for name, rank, pid, thread, start, end in rows:
-        if (stated := _phase_of(str(name))) is None:
+    made: list[Row] = []
+    last: dict[tuple[Any, ...], Row] = {}
+    for row in rows:
+        each = dict(zip(("name", "rank", "pid", "thread", "start_ns", "end_ns"), row, strict=True))
+        if (stated := _phase_of(str(each["name"]))) is None:
             continue
-        what, requests, tokens = stated
-        before = last.get((what, pid, thread))
-        if before is not None and end <= before.end:
-            before.requests, before.tokens = before.requests or requests, before.tokens or tokens
+        each |= stated
+        before = last.get(_KEY(each))
+        if before is not None and each["end_ns"] <= before["end_ns"]:
+            before |= {name: before[name] or each[name] for name in ("requests", "tokens")}
             continue
-        made.append(Phase(what, str(name), rank, pid, thread, requests, tokens, int(start), int(end)))
-        last[what, pid, thread] = made[-1]
+        made.append(each | dict.fromkeys((*_DEVICE, "interval_ns")))
+        last[_KEY(each)] = made[-1]
     if trace.calls and made:
         _add_device_work(trace, made)
-    return sorted(made, key=lambda each: (each.start, -each.end))
+    return sorted(made, key=lambda each: (each["start_ns"], -each["end_ns"]))
 
 
 @lru_cache(10_000)
-def _phase_of(name: str) -> tuple[str, int | None, int | None] | None:
+def _phase_of(name: str) -> Row | None:
     """Return the phase that the name of a range states, with its numbers of requests and tokens."""
     for rule in rules().phases:
         if (match := rule.pattern.search(name)) is None:
             continue
         numbers = {key: int(text[:18]) for key, text in match.groupdict().items() if text}
         if rule.name is not None:
-            return rule.name, numbers.get("requests"), numbers.get("tokens")
+            return {"phase": rule.name, "requests": numbers.get("requests"), "tokens": numbers.get("tokens")}
         context, generation = numbers["context"], numbers["generation"]
         if context or generation:
             what = "decode" if not context else "mixed" if generation else "prefill"
-            return what, context + generation, numbers["context_tokens"] + numbers["generation_tokens"]
+            tokens = numbers["context_tokens"] + numbers["generation_tokens"]
+            return {"phase": what, "requests": context + generation, "tokens": tokens}
     return None
 
 
-def _add_device_work(trace: Trace, made: Sequence[Phase]) -> None:
+def _add_device_work(trace: Trace, made: Sequence[Row]) -> None:
     """Add to the phases what the device did for them."""
-    columns = ([getattr(each, name) for each in made] for name in ("pid", "start", "end"))
-    requested = requested_work(trace, *map(np.array, columns))
+    pid = np.array([NONE if each["pid"] is None else each["pid"] for each in made])
+    requested = requested_work(
+        trace, pid, *(np.array([each[name] for each in made]) for name in ("start_ns", "end_ns"))
+    )
     lengths, groups = trace.work.e - trace.work.s, _operation_groups(trace)
     by_group = [requested.before(np.where(groups == g, lengths, 0)) for g in range(len(OPERATIONS))]
-    known = np.flatnonzero(requested.has_work).tolist()
-    busy, *by_group = [
-        total[requested.last[known]] - total[requested.first[known]] for total in (requested.times(), *by_group)
-    ]
-    for i, (at, start, end) in enumerate(zip(known, *requested.spans(), strict=True)):
-        each = made[at]
-        each.device_start, each.device_end, each.busy = int(start), int(end), int(busy[i])
-        each.operations = {name: int(by_group[g][i]) for g, name in enumerate(OPERATIONS)}
-    before: dict[tuple[str, int, int | None], int] = {}
+    known = np.flatnonzero(requested.has_work)
+    first, last = requested.first[known], requested.last[known]
+    sums = [total[last] - total[first] for total in (requested.times(), *by_group)]
+    for at, *values in np.stack([known, *requested.spans(), *sums], axis=1).tolist():
+        made[at].update(zip(_DEVICE, values, strict=True))
+    before: dict[tuple[Any, ...], int] = {}
     for each in made:
-        key = each.phase, each.pid, each.thread
-        if each.device_end is not None:
-            each.interval = each.device_end - before[key] if key in before else None
-            before[key] = each.device_end
+        if (end := each["device_end_ns"]) is not None:
+            each["interval_ns"] = end - before[_KEY(each)] if _KEY(each) in before else None
+            before[_KEY(each)] = end
 
 
 def _operation_groups(trace: Trace) -> NDArray[np.int8]:

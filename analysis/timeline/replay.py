@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from .busy import MEMORY
 from .host_code import HostCode
 from .idle import scale_limits
-from .trace import BLOCKING, COPY, NONE, Floats, Ints, Trace, Window
+from .trace import BLOCKING, COPY, NO_BLOCKS, NONE, Floats, Ints, Trace, Window, covered_before, islands
 
 _WAITING = [BLOCKING.index(name) for name in ("synchronisation", "copies", "allocation")]
 _ALLOCATION = BLOCKING.index("allocation")
@@ -93,17 +93,19 @@ class Replay:
     """The windows of a timeline, to be replayed after a change; ``code`` is None if no code of the host is known."""
 
     def __init__(self, trace: Trace, windows: Sequence[Window], code: HostCode | None) -> None:
-        self._trace = trace
+        self._trace, code = trace, code or HostCode()
         self._graphs = [_Graph(trace, window, code) for window in windows]
         self._known: dict[ProgramChange, float] = {}
         threads = {*trace.blocks, *trace.requests}
-        self._code = [(pid, code.code_of(pid, thread)) for pid, thread in threads] if code else []
+        self._code = [(pid, code.code_of(pid, thread)) for pid, thread in threads]
         """The code of the threads that request work or wait for it, by process."""
 
     def wall_ns(self, change: ProgramChange = NO_CHANGE) -> float:
         """Return the time that the windows take after a change, in ns."""
         if change not in self._known:
-            saved = {pid: _saving(spans) for pid, spans in self._saved_spans(change).items()}
+            # What several threads do at a time is saved once.
+            spans = self._saved_spans(change).items()
+            saved = {pid: islands(*map(np.concatenate, zip(*own, strict=True))) for pid, own in spans}
             self._known[change] = sum(graph.wall_ns(change, saved) for graph in self._graphs)
         return self._known[change]
 
@@ -125,31 +127,19 @@ class Replay:
 
 def _pauses(trace: Trace, thread: tuple[int, int]) -> tuple[Ints, Ints]:
     """Return the pauses between the calls of a thread that are the host's own work by their length."""
-    work, blocks, nothing = trace.work, trace.blocks.get(thread), np.zeros(0, dtype=np.int64)
+    work, blocks = trace.work, trace.blocks.get(thread, NO_BLOCKS)
     own = (work.pid == thread[0]) & (work.thread == thread[1]) & (work.a0 != NONE)
-    s = np.append(work.a0[own], blocks.s if blocks else nothing)
-    e = np.append(work.a1[own], blocks.e if blocks else nothing)
+    s, e = np.append(work.a0[own], blocks.s), np.append(work.a1[own], blocks.e)
     order = np.argsort(s, kind="stable")
     start, end = np.maximum.accumulate(e[order])[:-1], s[order][1:]
     long = end - start > scale_limits(trace).short_pause_ns
     return start[long], end[long]
 
 
-def _saving(spans: Sequence[tuple[Ints, Ints]]) -> tuple[Ints, Ints]:
-    """Return times, and how much time has been within the spans until each of them, in ns."""
-    start, end = (np.sort(np.concatenate([[0], *column])) for column in zip(*spans, strict=True))
-    # What several threads do at a time is saved once.
-    times = np.concatenate([start, end])
-    order = np.argsort(times, kind="stable")
-    running = np.cumsum(np.repeat([1, -1], len(start))[order]) > 0
-    times = times[order]
-    return times, np.concatenate([[0], np.cumsum(np.diff(times) * running[:-1])])
-
-
 class _Graph:
     """The moments of one window, in the order of time, each with those that it follows from."""
 
-    def __init__(self, trace: Trace, window: Window, code: HostCode | None) -> None:
+    def __init__(self, trace: Trace, window: Window, code: HostCode) -> None:
         work = _work(trace, window, code)
         calls = _calls(trace, window, code, work)
         moments = _Moments(*(np.concatenate(column) for column in zip(work, calls, strict=True)))
@@ -177,7 +167,7 @@ class _Graph:
     def wall_ns(self, change: ProgramChange, saved: dict[int, tuple[Ints, Ints]]) -> float:
         """Return the time until the last moment after a change, in ns.
 
-        ``saved`` has by process the time that the host saves until some times.
+        ``saved`` has by process the starts and ends of what the host no longer does.
         """
         moments = self.moments
         gone, calls = np.isin(moments.stack, list(change.stacks)), moments.length < 0
@@ -202,9 +192,10 @@ class _Graph:
         """Return the time that the host takes from what led to each call until the call, after a change."""
         moments, call = self.moments, self.moments.call
         between: Floats = (call - self.since).astype(np.float64)
-        for pid, (times, ns) in saved.items():
+        for pid, spans in saved.items():
             mine = moments.pid == pid
-            since, until = (np.interp(np.maximum(at[mine], 0), times - self.start, ns) for at in (self.since, call))
+            times = (np.maximum(at[mine], 0) + self.start for at in (self.since, call))
+            since, until = (covered_before(at, *spans) for at in times)
             between[mine] -= until - since
         if change.launched_together:
             work = moments.length >= 0
@@ -227,7 +218,7 @@ class _Graph:
         return length
 
 
-def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
+def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
     """Return the work of the devices within a window."""
     work = trace.work
     own = np.flatnonzero((work.e > window.start) & (work.s < window.end))
@@ -245,8 +236,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
     pause = int(np.median((start - ready)[queued])) if queued.any() else 0
     stack = np.full(len(own), -1)
     copies = np.flatnonzero(work.cls[own] == COPY)
-    if code:
-        stack[copies] = code.requesting_stacks(work, own[copies])[0]
+    stack[copies] = code.requesting_stacks(work, own[copies])[0]
     return _Moments(
         at=start,
         pid=work.pid[own],
@@ -261,7 +251,7 @@ def _work(trace: Trace, window: Window, code: HostCode | None) -> _Moments:
     )
 
 
-def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) -> _Moments:
+def _calls(trace: Trace, window: Window, code: HostCode, work: _Moments) -> _Moments:
     """Return the calls that wait for a device within a window, and the host's calls after it, by process."""
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
     pids = np.unique(work.pid) if window.end != trace.worked.end else work.pid[:0]
@@ -272,8 +262,7 @@ def _calls(trace: Trace, window: Window, code: HostCode | None, work: _Moments) 
         begun, over = (np.searchsorted(at, blocks.e - window.start, side="right") for at in (starts, finished))
         mine &= (blocks.cls != _ALLOCATION) | (begun == over)
         began, ended = blocks.s[mine], np.minimum(blocks.e[mine], window.end)
-        stacks = code.stacks_at(*who, began) if code else np.full(len(began), -1)
-        columns.append((np.full(len(began), who[0]), began, ended, stacks, blocks.cls[mine].astype(np.int64)))
+        columns.append((np.full(len(began), who[0]), began, ended, code.stacks_at(*who, began), blocks.cls[mine]))
     pid, start, end, stack, classes = (np.concatenate(column) for column in zip(*columns, strict=True))
     start, end, ends = start - window.start, end - window.start, work.at + work.length
     last = _latest(ends, work.pid, end, pid)

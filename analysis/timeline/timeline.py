@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +15,15 @@ from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, verdict
+from .activity_tables import TimelineFigure
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
-from .collectives import CollectiveRow, collectives
+from .collectives import collectives
 from .doubts import TraceDoubt, doubts
 from .heights import Heights
 from .host_findings import HostFindings, host_findings
 from .idle import Gap, Idle
 from .operators import Operators, operators
-from .phases import Phase, phases
+from .phases import phases
 from .rules import HeightName, rules
 from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
 from .steps import STEPS_COVER, Steps, repetitions
@@ -34,7 +37,7 @@ from .verdict import (
     expected_from_graphs,
     expected_from_pinning,
 )
-from .windows import Selected, select_windows, work_span
+from .windows import Selected, select_windows
 from .wording import sentence
 
 _GAPS, _FEW_GAPS = 30, 3
@@ -75,7 +78,7 @@ class Timeline:
     """The times within the windows, by the number of the lane."""
     steps: Steps | None
     """What repeats in the program, also if it does not stand for it."""
-    phases: Sequence[Phase]
+    phases: Sequence[dict[str, Any]]
     """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
     selected: Selected
     """How the windows were chosen."""
@@ -89,22 +92,22 @@ class Timeline:
     kernels: list[activity_tables.KernelRow]
     total_kernels: int
     copies: list[activity_tables.CopyRow]
-    figures: list[activity_tables.TimelineFigure]
+    figures: list[TimelineFigure]
     ranges: list[activity_tables.RangeRow]
     operators: Operators
     """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
-    collectives: Sequence[CollectiveRow]
+    collectives: Sequence[dict[str, Any]]
     """The collectives that begin in the windows, where PyTorch stated them."""
     imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
-    verdict: ApplicationVerdict
-    late: LateRank | None = None
+    late: LateRank | None
     """Why the others wait for the late rank, if one stands out."""
-    host: HostFindings | None = None
+    host: HostFindings | None
     """The code of the host that the devices wait for within the windows, if any was recorded."""
-    findings: list[ApplicationFinding] = field(default_factory=list)
-    doubts: Sequence[TraceDoubt] = ()
+    doubts: Sequence[TraceDoubt]
+    verdict: ApplicationVerdict = field(init=False)
+    findings: list[ApplicationFinding] = field(init=False)
 
     @property
     def total(self) -> Busy:
@@ -114,13 +117,13 @@ class Timeline:
     @property
     def wall_ns(self) -> int:
         """The total length of the windows in ns."""
-        return sum(w.end - w.start for w in self.windows)
+        return sum(w.ns for w in self.windows)
 
     @property
     def edges_ns(self) -> tuple[int, int]:
         """The time of the trace before the first device work, or before the steps that are the window, and after the
         last device work, in ns."""
-        work, whole = work_span(self.trace), self.trace.whole
+        work, whole = self.trace.worked, self.trace.whole
         start = work.start
         if self.selected == "steady" and self.steps:
             start = self.steps.starts[0 if self.steps.certain else self.steps.warm_up]
@@ -162,85 +165,86 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     gaps = list(zip(longest, done, strict=False))
     causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
     kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n, selection.requested)
+    ranks = balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole])
+    doubted = doubts(trace)
     made = Timeline(
-        trace=trace,
-        windows=windows,
-        whole=whole,
-        lanes=lanes,
-        steps=division,
-        phases=_phases_within(trace, windows),
-        selected=selection.selected,
-        causes=causes,
-        gaps=gaps,
-        edges=[(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
-        all_gaps=all_gaps,
-        by_launch=selection.requested is not None,
-        kernels=kernels,
-        total_kernels=total_kernels,
-        copies=activity_tables.copies(trace, windows),
-        figures=activity_tables.figures(trace, within, lanes),
-        ranges=activity_tables.ranges(trace, windows, asked.top_n),
-        operators=operators(trace, windows),
-        collectives=collectives(trace, windows),
-        imbalance=activity_tables.imbalance(trace, lanes),
-        balance=balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole]),
-        verdict=ApplicationVerdict("unknown", 0.0, None, None),
+        trace,
+        windows,
+        whole,
+        lanes,
+        division,
+        _phases_within(trace, windows),
+        selection.selected,
+        causes,
+        gaps,
+        [(edge, did) for edge, did in zip(edges, (start, end), strict=True) if edge.ns > 0],
+        all_gaps,
+        selection.requested is not None,
+        kernels,
+        total_kernels,
+        activity_tables.copies(trace, windows),
+        _doubted_figures(activity_tables.figures(trace, within, lanes), doubted),
+        activity_tables.ranges(trace, windows, asked.top_n),
+        operators(trace, windows),
+        collectives(trace, windows),
+        activity_tables.imbalance(trace, lanes),
+        ranks,
+        late_rank(workload, ranks),
+        host_findings(trace, windows),
+        doubted,
     )
-    made.host = host_findings(trace, windows)
-    made.doubts = doubts(trace)
-    made.figures = _doubted_figures(made)
-    made.late = late_rank(workload, made.balance)
-    uneven = made.balance.uneven_pct if made.balance and made.late else 0.0
-    heights = Heights(trace, windows, made.host)
+    made.verdict, made.findings = _judge(made, selection.apart)
+    return made
+
+
+def _judge(made: Timeline, apart: Window | None) -> tuple[ApplicationVerdict, list[ApplicationFinding]]:
+    """Return the verdict and the findings on the windows; ``apart`` is another window that tells another story."""
     about = JudgedWindow(
         _window_text(made),
         _evidence(made),
         _expected_savings(made),
-        heights.saved_pct,
+        Heights(made.trace, made.windows, made.host).saved_pct,
         _inner_waits(made),
-        uneven,
+        made.balance.uneven_pct if made.balance and made.late else 0.0,
     )
-    judged, made.findings = verdict.judge(trace, lanes, by_cause, about)
-    made.verdict = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
-    if selection.apart or _is_small_part(made):
-        made.verdict = replace(made.verdict, confidence=min(made.verdict.confidence, rules().limits.doubted))
-    if selection.apart:
-        made.findings = _with_other_story(made, selection.apart)
-    made.findings = _with_code(add_rank_advice(made.findings, made.balance, made.late), made.host)
-    return made
+    judged, findings = verdict.judge(made.trace, made.lanes, [row.idle for row in made.causes], about)
+    judged = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
+    if apart or _is_small_part(made):
+        judged = replace(judged, confidence=min(judged.confidence, rules().limits.doubted))
+    if apart:
+        findings = _with_other_story(made, findings, apart)
+    return judged, _with_code(add_rank_advice(findings, made.balance, made.late), made.host)
 
 
 def _with_code(findings: list[ApplicationFinding], host: HostFindings | None) -> list[ApplicationFinding]:
     """Return the findings with the code that causes the idle time of each, before the other evidence and advice."""
-    if host is None:
-        return findings
-    named = []
-    for finding in findings:
-        advice = host.advice(finding.height)
-        if not advice:
-            named.append(finding)
-            continue
-        # What is usual for the host says less than what fits the code that is named.
-        unknown = [AdviceGain()] * len(finding.advice)
-        usual = [] if finding.height == "host" else list(zip(finding.advice, finding.gains or unknown, strict=True))
-        texts, gains = zip(*advice, *usual, strict=True)
-        claim = f"{finding.claim} {host.claim(finding.height)}"
-        evidence = [*host.evidence(finding.height), *finding.evidence]
-        named.append(replace(finding, claim=claim, evidence=evidence, advice=texts, gains=gains))
-    return named
+    return [_name_code(finding, host) if host and host.rows(finding.height) else finding for finding in findings]
 
 
-def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[Phase]:
+def _name_code(finding: ApplicationFinding, host: HostFindings) -> ApplicationFinding:
+    # What is usual for the host says less than what fits the code that is named.
+    unknown = [AdviceGain()] * len(finding.advice)
+    usual = [] if finding.height == "host" else list(zip(finding.advice, finding.gains or unknown, strict=True))
+    texts, gains = zip(*host.advice(finding.height), *usual, strict=True)
+    claim = f"{finding.claim} {host.claim(finding.height)}"
+    evidence = [*host.evidence(finding.height), *finding.evidence]
+    return replace(finding, claim=claim, evidence=evidence, advice=texts, gains=gains)
+
+
+def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[dict[str, Any]]:
     """Return the phases whose work begins in the windows; without known work, those that begin there on the host."""
-    begun = [(each, each.start if each.device_start is None else each.device_start) for each in phases(trace)]
+    begun = [
+        (each, each["start_ns"] if each["device_start_ns"] is None else each["device_start_ns"])
+        for each in phases(trace)
+    ]
     return [each for each, start in begun if any(w.start <= start < w.end for w in windows)]
 
 
-def _doubted_figures(made: Timeline) -> list[activity_tables.TimelineFigure]:
+def _doubted_figures(figures: list[TimelineFigure], doubted: Sequence[TraceDoubt]) -> list[TimelineFigure]:
     """Return the figures, which are suspect if events are missing."""
-    lost = ", ".join(doubt.code for doubt in made.doubts if doubt.of == "events")
+    lost = ", ".join(doubt.code for doubt in doubted if doubt.of == "events")
     reason = f"the trace is incomplete ({lost})"
-    return [replace(f, status="suspect", reason=reason) if lost and f.status == "ok" else f for f in made.figures]
+    return [replace(f, status="suspect", reason=reason) if lost and f.status == "ok" else f for f in figures]
 
 
 def _expected_savings(made: Timeline) -> dict[str, float]:
@@ -252,66 +256,60 @@ def _expected_savings(made: Timeline) -> dict[str, float]:
 
 def _inner_waits(made: Timeline) -> int:
     """Return how often calls that return within the windows wait for work of the devices, beyond once for each step."""
-    within, code, calls = Within(made.windows), BLOCKING.index("synchronisation"), []
+    within, code, ends, waits = Within(made.windows), BLOCKING.index("synchronisation"), np.sort(made.trace.work.e), 0
     for blocks in made.trace.blocks.values():
         mine = (blocks.cls == code) & (within.ns(blocks.e - 1, blocks.e) > 0)
-        calls.append((blocks.s[mine], blocks.e[mine]))
-    if not any(len(start) for start, _ in calls):
-        return 0
-    ends = np.sort(made.trace.work.e)
-    waits = sum(int((np.searchsorted(ends, end) > np.searchsorted(ends, start)).sum()) for start, end in calls)
-    steps = made.steps.count if made.selected == "steady" and made.steps else 1
-    return max(0, waits - steps)
+        begun, ended = (np.searchsorted(ends, at[mine]) for at in (blocks.s, blocks.e))
+        waits += int((ended > begun).sum())
+    return max(0, waits - (made.steps.count if made.selected == "steady" and made.steps else 1))
 
 
 def _window_text(made: Timeline) -> str:
     """Return the window as it appears in claims, with the time before and after it that is not part of it."""
-    return f"{_window_name(made)} ({short_time(made.wall_ns, 4)}{_edges_text(made)})"
+    whole, counts = made.trace.whole, made.selected in ("steady", "work")
+    least = rules().limits.start_up_pct / 100 * whole.ns
+    edges = zip(("before that", "after it"), made.edges_ns, strict=True)
+    ends = [f"{short_time(ns)} {at}" for at, ns in edges if counts and ns > least]
+    needs = f"; the program needs {' and '.join(ends)}" if ends else ""
+    return f"{_window_name(made)} ({short_time(made.wall_ns, 4)}{needs})"
 
 
 def _window_name(made: Timeline) -> str:
+    names = {
+        "range": count_text(len(made.windows), "range"),
+        "work": "the time between its first and last work",
+        "whole": "the whole trace",
+    }
     if made.selected == "steady" and made.steps:
         return count_text(made.steps.count, "steady step" if made.steps.certain else "repetition")
-    if made.selected == "range":
-        return count_text(len(made.windows), "range")
-    return "the time between its first and last work" if made.selected == "work" else "the whole trace"
-
-
-def _edges_text(made: Timeline) -> str:
-    """Return how long the start and the end are, as a clause with a leading semicolon; empty if they are short."""
-    if made.selected not in ("steady", "work"):
-        return ""
-    whole, (before, after) = made.trace.whole, made.edges_ns
-    least = rules().limits.start_up_pct / 100 * (whole.end - whole.start)
-    ends = [f"{short_time(ns)} {at}" for at, ns in (("before that", before), ("after it", after)) if ns > least]
-    return f"; the program needs {' and '.join(ends)}" if ends else ""
+    return names[made.selected]
 
 
 def _edges(trace: Trace) -> list[Gap]:
     """Return the time before the first and after the last device work."""
-    work, span, whole = trace.work, work_span(trace), trace.whole
+    work, span, whole = trace.work, trace.worked, trace.whole
     ends = (
-        ("start_up", work.pid[work.s.argmin()], Window(whole.start, span.start)),
-        ("shut_down", work.pid[work.e.argmax()], Window(span.end, whole.end)),
+        ("start_up", work.s.argmin(), Window(whole.start, span.start)),
+        ("shut_down", work.e.argmax(), Window(span.end, whole.end)),
     )
     return [
-        Gap(trace.lanes[0].number, *window, cause, None if pid == NONE else int(pid), window.end - window.start)
-        for cause, pid, window in ends
+        Gap(trace.lanes[0].number, *window, cause, None if (pid := work.pid[at]) == NONE else int(pid), window.ns)
+        for cause, at, window in ends
     ]
 
 
 def _is_small_part(made: Timeline) -> bool:
     """Whether the windows are so small a part of the trace, or repetitions of the time of work, that a verdict on them
     may not be one on the program."""
-    span, whole = work_span(made.trace), made.trace.whole
+    span, whole = made.trace.worked, made.trace.whole
     if made.selected == "steady" and made.steps and not made.steps.named:
-        return made.wall_ns < STEPS_COVER * (span.end - span.start)
-    return made.selected == "work" and made.wall_ns < _SMALL_PART * (whole.end - whole.start)
+        return made.wall_ns < STEPS_COVER * span.ns
+    return made.selected == "work" and made.wall_ns < _SMALL_PART * whole.ns
 
 
-def _with_other_story(made: Timeline, apart: Window) -> list[ApplicationFinding]:
+def _with_other_story(made: Timeline, findings: list[ApplicationFinding], apart: Window) -> list[ApplicationFinding]:
     """Return the findings with the claim for the window ``apart`` after the first claim."""
-    division, (first, *others) = made.steps, made.findings
+    division, (first, *others) = made.steps, findings
     assert division is not None
     within = Within([apart])
     if made.selected == "steady":
@@ -321,8 +319,8 @@ def _with_other_story(made: Timeline, apart: Window) -> list[ApplicationFinding]
         name = f"{count_text(division.count, division.noun)} of {_cut_name(division.name)!r}"
         part = f"They take {100 * within.wall / max(made.wall_ns, 1):.3g} % of that time."
     about = JudgedWindow(f"{name} ({short_time(within.wall, 4)})", {}, {})
-    _, findings = verdict.judge(made.trace, busy(made.trace, within), idle.find(made.trace, within).causes, about)
-    return [replace(first, claim=f"{first.claim} {findings[0].claim} {part}"), *others]
+    _, other = verdict.judge(made.trace, busy(made.trace, within), idle.find(made.trace, within).causes, about)
+    return [replace(first, claim=f"{first.claim} {other[0].claim} {part}"), *others]
 
 
 @dataclass(frozen=True)
@@ -394,7 +392,7 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
 
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """Return the sentences of evidence for each height."""
-    evidence: dict[HeightName, list[str]] = {name: [] for name in verdict.HEIGHTS}
+    evidence: dict[HeightName, list[str]] = defaultdict(list)
     total, wall, limits = made.total, max(made.total.wall, 1), rules().limits
     figure = {f.name: f.value for f in made.figures if f.status == "ok"}
     for row in made.causes:

@@ -104,21 +104,14 @@ class Blocks:
     e: Ints
     cls: NDArray[np.int8]
 
-    @cached_property
-    def classes(self) -> dict[int, Ints]:
-        """The classes that occur -> the total ns of the class before each call."""
-        lengths = self.e - self.s
-        return {
-            int(code): np.concatenate([[0], np.cumsum(np.where(self.cls == code, lengths, 0))])
-            for code in np.unique(self.cls)
-        }
+    def ns(self, number: int, start: Ints, end: Ints) -> Ints:
+        """Return how much of each interval calls of one class, an index into ``BLOCKING``, take, in ns."""
+        first, last = np.searchsorted(self.e, start.min(initial=-NONE)), np.searchsorted(self.s, end.max(initial=NONE))
+        mine = first + np.flatnonzero(self.cls[first:last] == number)
+        return covered_before(end, self.s[mine], self.e[mine]) - covered_before(start, self.s[mine], self.e[mine])
 
-    def until(self, code: int, at: Ints, k: Ints) -> Ints:
-        """Return the ns that calls of one class cover before each time; k is the index of the last call begun or -1."""
-        last = np.maximum(k, 0)
-        within = np.where(self.cls[last] == code, np.minimum(self.e[last], at) - self.s[last], 0)
-        ns: Ints = np.where(k < 0, 0, self.classes[code][last] + within)
-        return ns
+
+NO_BLOCKS = Blocks(*np.zeros((3, 0), dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -174,8 +167,8 @@ class Hold:
     e: Ints
     whole: bool
 
-    def within_gaps(self, ns: Callable[[Ints, Ints], Ints], g0: Ints, g1: Ints) -> Ints:
-        """Return the part of each gap that the intervals explain, as ``ns`` measures it.
+    def within_gaps(self, until: Callable[[Ints], Ints], g0: Ints, g1: Ints) -> Ints:
+        """Return the part of each gap that the intervals explain; ``until`` measures the time before each moment.
 
         A wait for an event explains a gap in which it ended: the next work started after it. Of several such waits the
         last one counts; those that last longer held another queue.
@@ -183,19 +176,9 @@ class Hold:
         if not self.whole:
             last = np.searchsorted(self.e, g1, side="right") - 1
             end = np.where(last >= 0, np.maximum(self.e[last], g0), g0)
-            return ns(np.minimum(np.maximum(self.s[last], g0), end), end)
-        order = np.argsort(self.s, kind="stable")
-        s, reach = self.s[order], np.maximum.accumulate(self.e[order])
-        first = np.flatnonzero(np.concatenate([[True], s[1:] > reach[:-1]]))
-        starts, ends = s[first], np.append(reach[first[1:] - 1], reach[-1])
-        before = np.append(0, np.cumsum(ns(starts, ends)))
-
-        def held_until(at: Ints) -> Ints:
-            last = np.searchsorted(starts, at, side="right") - 1
-            begun = np.maximum(last, 0)
-            return np.where(last < 0, 0, before[begun] + ns(starts[begun], np.minimum(at, ends[begun])))
-
-        return held_until(g1) - held_until(g0)
+            return until(end) - until(np.minimum(np.maximum(self.s[last], g0), end))
+        held = [until(at) for at in islands(self.s, self.e)]
+        return covered_before(until(g1), *held) - covered_before(until(g0), *held)
 
 
 @dataclass(frozen=True)
@@ -320,6 +303,23 @@ def thread_rows(pid: Ints, thread: Ints) -> list[tuple[tuple[int, int], Ints]]:
     threads = [(int(number), np.flatnonzero(thread == number)) for number in np.unique(thread)]
     rows = [((int(p), number), own[pid[own] == p]) for number, own in threads for p in np.unique(pid[own])]
     return sorted(rows, key=itemgetter(0))
+
+
+def islands(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Return the starts and ends of the union of intervals in order, with those that overlap or touch merged."""
+    order = np.argsort(start, kind="stable")
+    start, reach = start[order], np.maximum.accumulate(end[order])
+    first = np.flatnonzero(np.append(True, start[1:] > reach[:-1])[: len(start)])
+    return start[first], reach[np.append(first, len(start))[1:] - 1]
+
+
+def covered_before(at: Ints, start: Ints, end: Ints) -> Ints:
+    """Return how much sorted, disjoint intervals cover before each time, in ns."""
+    # Before the first one lies an empty interval, and only the last one before a time may reach beyond it.
+    before = np.append(0, np.cumsum(end - start))
+    begun = np.searchsorted(start, at, side="right")
+    covered: Ints = before[begun] - np.maximum(np.append(NONE, end)[begun] - at, 0)
+    return covered
 
 
 def is_same(column: Ints) -> bool:

@@ -62,6 +62,14 @@ def device_trace(workload: Workload) -> Trace | None:
         return None
 
 
+def device_work(workload: Workload) -> Trace | None:
+    """Return the timeline of a workload, or its launches if it has none; None without device work or usable times."""
+    try:
+        return prepare(workload)
+    except BadInput:
+        return None
+
+
 def prepare(workload: Workload) -> Trace:
     """Read the timeline of a workload, or its launches if it has none.
 
@@ -199,19 +207,18 @@ def _compare_launches(events: Events, seen: Seen, calls: Ints, known: _CallIndex
     if not len(lost):
         return compared
     s, e = events.s[calls], events.e[calls]
-    threads = np.stack([seen.groups.pid[g], seen.groups.thread[g]])
-    for owner in np.unique(threads[:, lost], axis=1).T:
-        own = np.flatnonzero((threads == owner[:, None]).all(axis=0))
-        mine = lost[np.isin(lost, own)]
-        lost = np.setdiff1d(lost, mine[_starts_nothing(s, e, role, (own, mine, executed))])
-    done = s[launching & executed]
+    pids, threads, by_thread = seen.groups.pid[g], seen.groups.thread[g], []
+    for (pid, thread), at in thread_rows(pids[lost], threads[lost]):
+        own, mine = np.flatnonzero((pids == pid) & (threads == thread)), lost[at]
+        by_thread.append(mine[~_starts_nothing(s, e, role, (own, mine, executed))])
+    lost, done = np.concatenate(by_thread), s[launching & executed]
     return replace(
         compared,
         first=int(done.min()),
         last=int(done.max()),
         lost=np.sort(s[lost]),
         lost_replays=int((role[lost] == GRAPH).sum()),
-        lost_threads=np.unique(threads[:, lost], axis=1).shape[1],
+        lost_threads=sum(bool(len(mine)) for mine in by_thread),
         silent=_silent_streams(seen.groups.stream[g], s, np.flatnonzero(launching & executed), lost),
     )
 

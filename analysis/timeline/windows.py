@@ -46,13 +46,13 @@ def select_windows(trace: Trace, division: Steps | None, requested_range: str | 
         return ChosenWindows([trace.whole], "whole")
     loop = division.steady if division else None
     if not (division and loop):
-        return ChosenWindows([work_span(trace)], "work")
+        return ChosenWindows([trace.worked], "work")
     if not _differ(trace, division, loop):
         return ChosenWindows([loop], "steady")
     # Steps that the program names are what it does; repetitions may be anything.
     if division.named:
-        return ChosenWindows([loop], "steady", work_span(trace))
-    return ChosenWindows([work_span(trace)], "work", loop)
+        return ChosenWindows([loop], "steady", trace.worked)
+    return ChosenWindows([trace.worked], "work", loop)
 
 
 def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
@@ -82,11 +82,6 @@ def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
     return ChosenWindows(merge_windows(spans.tolist()), "range", requested=requested if known else None)
 
 
-def work_span(trace: Trace) -> Window:
-    """Return the time between the first and the last device work."""
-    return trace.worked
-
-
 def _parts(trace: Trace, window: Window) -> list[float]:
     """Return the disjoint parts of the time within a window in %, without that before the first and after the last work
     of each device."""
@@ -106,7 +101,7 @@ def _differ(trace: Trace, division: Steps, steady: Window) -> bool:
 
     Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
     """
-    span = work_span(trace)
+    span = trace.worked
     around = Window(steady.start, span.end) if division.after_setup else span
     if not division.certain and steady.ns < STEPS_COVER * around.ns:
         return True

@@ -7,11 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ...analysis.tables import derived_tables
-from ...analysis.tables.declaration import attribute_rows
-from ...analysis.timeline.collectives import CollectiveRow
 from ...analysis.timeline.operators import Operators
-from ...analysis.timeline.phases import OPERATIONS, Phase
+from ...analysis.timeline.phases import OPERATIONS
 from ..base.results import Table
 from .sentences import sentence
 from .tables import Row, table_from
@@ -99,39 +96,36 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
             "sizes": _WITHOUT_SIZE.sub("]", row["sizes"] or "")[:_SIZES],
             "types": ", ".join(dict.fromkeys(filter(None, map(_tensor_type, _TYPE.findall(row["types"] or ""))))),
         }
-        for row in attribute_rows(analysed.shape_rows[:top_n], derived_tables()["operators"].columns)
+        for row in analysed.shape_rows[:top_n]
     ]
     return table_from("operators", rows, len(analysed.shape_rows))
 
 
-def collective_table(collectives: Sequence[CollectiveRow], top_n: int) -> Table:
+def collective_table(collectives: Sequence[Row], top_n: int) -> Table:
     """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
-    columns = derived_tables()["collectives"].columns
-    return table_from("collectives", attribute_rows(collectives[:top_n], columns), len(collectives))
+    return table_from("collectives", collectives[:top_n], len(collectives))
 
 
-def phase_table(phases: Sequence[Phase], top_n: int) -> Table:
+def phase_table(phases: Sequence[Row], top_n: int) -> Table:
     """Return the phases by name, those with the most work on the device first."""
-    by_phase: dict[str, list[Phase]] = {}
+    by_phase: dict[str, list[Row]] = {}
     for each in phases:
-        by_phase.setdefault(each.phase, []).append(each)
+        by_phase.setdefault(each["phase"], []).append(each)
     rows = []
-    for phase, some in sorted(by_phase.items(), key=lambda item: -sum(each.busy or 0 for each in item[1])):
-        lengths = [
-            p.device_end - p.device_start for p in some if p.device_end is not None and p.device_start is not None
-        ]
-        work = {group: sum(p.operations.get(group, 0) for p in some) for group in OPERATIONS}
+    for phase, some in sorted(by_phase.items(), key=lambda item: -sum(each["busy_ns"] or 0 for each in item[1])):
+        lengths = [p["device_end_ns"] - p["device_start_ns"] for p in some if p["device_end_ns"] is not None]
+        work = {group: sum(p[f"{group}_ns"] or 0 for p in some) for group in OPERATIONS}
         total = sum(work.values())
         main = sorted((group for group in work if 100 * work[group] >= total > 0), key=lambda group: -work[group])
         rows.append(
             {
                 "phase": phase,
                 "count": len(some),
-                "requests": _median([p.requests for p in some]),
-                "tokens": _median([p.tokens for p in some]),
+                "requests": _median([p["requests"] for p in some]),
+                "tokens": _median([p["tokens"] for p in some]),
                 "ns": _median(lengths),
-                "interval_ns": _median([p.interval for p in some]),
-                "busy_ns": sum(p.busy or 0 for p in some) if lengths else None,
+                "interval_ns": _median([p["interval_ns"] for p in some]),
+                "busy_ns": sum(p["busy_ns"] or 0 for p in some) if lengths else None,
                 "operations": ", ".join(f"{group} {100 * work[group] / total:.3g} %" for group in main) or None,
             }
         )

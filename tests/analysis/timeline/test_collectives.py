@@ -12,7 +12,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import schema
 from rooflens.analysis.tables.derived import table_rows
-from rooflens.analysis.timeline.collectives import CollectiveRow, collectives
+from rooflens.analysis.timeline.collectives import collectives
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
@@ -43,10 +43,12 @@ def test_sizes_times_and_calls_are_those_of_the_published_report(shared: Path, t
             )
             for row in csv.DictReader(file)
         }
-    assert {(row.collective, row.type, row.bytes): (row.calls, row.ns, row.group_size) for row in rows} == published
+    assert {
+        (row["collective"], row["type"], row["bytes"]): (row["calls"], row["ns"], row["group_size"]) for row in rows
+    } == published
     largest = rows[0]
-    assert largest.busbw_gbs == pytest.approx(2 * 7 / 8 * 3 * 8816192 * 2 / largest.ns)
-    assert (largest.status, largest.waited_ns, largest.recorded) == ("suspect", None, 1)
+    assert largest["busbw_gbs"] == pytest.approx(2 * 7 / 8 * 3 * 8816192 * 2 / largest["ns"])
+    assert (largest["status"], largest["waited_ns"], largest["recorded"]) == ("suspect", None, 1)
 
 
 def collective(made: Made, rank: int, start: int, length: int, **stated: Any) -> None:
@@ -57,7 +59,7 @@ def collective(made: Made, rank: int, start: int, length: int, **stated: Any) ->
              pid=rank + 1, arguments=json.dumps(facts))  # fmt: skip
 
 
-def analysed(folder: Path, made: Made, windows: list[Window] | None = None) -> list[CollectiveRow]:
+def analysed(folder: Path, made: Made, windows: list[Window] | None = None) -> list[dict[str, Any]]:
     store = Store(folder)
     with Workload.open(store, publish(store, made).id) as workload:
         stored = table_rows(workload, "collectives")
@@ -77,8 +79,8 @@ def test_bus_bandwidths_follow_the_formulas_of_nccl_tests(
     for rank in range(ranks):
         collective(made, rank, 10, 5, collective=name, **{"in": counts[0], "out": counts[1]}, ranks=ranks)
     (row,) = analysed(tmp_path, made)
-    assert (row.status, row.bytes, row.calls, row.recorded) == ("ok", size, 1, ranks)
-    assert (row.algbw_gbs, row.busbw_gbs) == (size / (5 * US), pytest.approx(factor * size / (5 * US)))
+    assert (row["status"], row["bytes"], row["calls"], row["recorded"]) == ("ok", size, 1, ranks)
+    assert (row["algbw_gbs"], row["busbw_gbs"]) == (size / (5 * US), pytest.approx(factor * size / (5 * US)))
 
 
 def test_waiting_for_the_last_rank_is_not_part_of_the_transfer(tmp_path: Path) -> None:
@@ -88,10 +90,12 @@ def test_waiting_for_the_last_rank_is_not_part_of_the_transfer(tmp_path: Path) -
         collective(made, early, at, 10 + lag)
         collective(made, late, at + lag, 10)
     (row,) = analysed(tmp_path, made)
-    assert (row.calls, row.transfer_ns, row.waited_ns, row.ns) == (3, 30 * US, 65 * US, 125 * US)
-    assert row.busbw_gbs == pytest.approx(3 * (4 << 20) / (30 * US)) and row.waited_pct == pytest.approx(100 * 65 / 125)
+    assert (row["calls"], row["transfer_ns"], row["waited_ns"], row["ns"]) == (3, 30 * US, 65 * US, 125 * US)
+    assert row["busbw_gbs"] == pytest.approx(3 * (4 << 20) / (30 * US)) and row["waited_pct"] == pytest.approx(
+        100 * 65 / 125
+    )
     (part,) = analysed(tmp_path / "window", made, [Window(150 * US, 300 * US)])
-    assert (part.calls, part.transfer_ns, part.waited_ns) == (1, 10 * US, 5 * US)
+    assert (part["calls"], part["transfer_ns"], part["waited_ns"]) == (1, 10 * US, 5 * US)
 
 
 def test_groups_of_other_ranks_are_not_compared(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def test_groups_of_other_ranks_are_not_compared(tmp_path: Path) -> None:
     for rank, length in enumerate((10, 20, 30, 40)):
         collective(made, rank, 0, length, members="[0, 1]" if rank < 2 else "[2, 3]")
     (row,) = analysed(tmp_path, made)
-    assert (row.calls, row.transfer_ns, row.waited_ns) == (2, 40 * US, 20 * US)
+    assert (row["calls"], row["transfer_ns"], row["waited_ns"]) == (2, 40 * US, 20 * US)
 
 
 @pytest.mark.parametrize(("stated", "status", "reason"), [
@@ -114,7 +118,7 @@ def test_what_is_not_certain_has_a_status_and_a_reason(
     for rank in (0, 1):
         collective(made, rank, 0, 10, **stated)
     (row,) = analysed(tmp_path, made)
-    assert (row.status, row.busbw_gbs is None) == (status, status == "undefined") and reason in str(row.reason)
+    assert (row["status"], row["busbw_gbs"] is None) == (status, status == "undefined") and reason in str(row["reason"])
 
 
 def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> None:
@@ -123,7 +127,9 @@ def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> Non
     collective(made, 0, 50, 10)
     collective(made, 1, 0, 40)
     (row,) = analysed(tmp_path, made)
-    assert (row.calls, row.waited_ns, row.status) == (3, None, "suspect") and "different numbers" in str(row.reason)
+    assert (row["calls"], row["waited_ns"], row["status"]) == (3, None, "suspect") and "different numbers" in str(
+        row["reason"]
+    )
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"])
@@ -143,8 +149,8 @@ def test_impossible_facts_do_not_stop_the_analysis(tmp_path: Path, stated: dict[
     for rank in (0, 1):
         collective(made, rank, 0, 10, **stated)
     (row,) = analysed(tmp_path, made)
-    assert row.calls == 1 and row.ns == 20 * US
-    assert row.busbw_gbs is None or row.bytes == 4 << 20
+    assert row["calls"] == 1 and row["ns"] == 20 * US
+    assert row["busbw_gbs"] is None or row["bytes"] == 4 << 20
 
 
 def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_path: Path) -> None:

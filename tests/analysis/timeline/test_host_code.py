@@ -39,7 +39,7 @@ def charged(store: Store, made: Made) -> dict[tuple[str, str], float]:
         assert code is not None
         idle = code_idle(trace, code, Within([trace.whole]))
     sums: dict[tuple[str, str], float] = {}
-    for stack, ns in idle.by_stack.items():
+    for stack, ns in enumerate(idle.ns.T):
         name = code.stacks[stack][-1].function if code.stacks[stack] else "?"
         for cause, value in zip(CODE_CAUSES, ns, strict=True):
             if value >= MS / 10 and cause not in ("start_up", "shut_down"):
@@ -114,12 +114,12 @@ def test_frames_of_a_thread_that_a_library_started_lie_under_those_of_the_first_
         idle = code_idle(trace, code, Within([trace.whole]))
     found = {
         tuple(frame.function for frame in code.stacks[stack]): round(float(ns.sum() - ns[-2:].sum()) / MS)
-        for stack, ns in idle.by_stack.items()
+        for stack, ns in enumerate(idle.ns.T)
     }
     # From the launch at 10 to that at 50, with 30 ms without work: 10 in forward, 5 in unpack, 25 in neither.
     wanted = {("train", "backward"): 19, ("train", "backward", "forward"): 8, ("train", "backward", "unpack"): 4}
     assert {path: ms for path, ms in found.items() if ms} == wanted
-    busy = {tuple(frame.function for frame in code.stacks[stack]): ns / MS for stack, ns in idle.busy.items()}
+    busy = {tuple(frame.function for frame in code.stacks[stack]): ns / MS for stack, ns in enumerate(idle.busy) if ns}
     assert (busy["train", "backward", "forward"], busy["train", "backward", "unpack"]) == (10, 5)
 
 

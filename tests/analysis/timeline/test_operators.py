@@ -15,7 +15,6 @@ from rooflens.analysis.rooflines.ceilings import Ceilings, choose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import schema
 from rooflens.analysis.tables.derived import table_rows
-from rooflens.analysis.timeline.activity_tables import OperatorRow
 from rooflens.analysis.timeline.operators import Operators, operators
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
@@ -60,20 +59,22 @@ def test_operations_bytes_and_rates_are_the_published_ones(shared: Path, tmp_pat
     with Workload.open(store, import_profile(store, str(path)).workload) as workload:
         rows = operators(prepare(workload)).shape_rows
         ceilings = choose(workload, "empirical")[0]
-    own = {(row.operator, row.sizes, row.types): row for row in rows}
+    own = {(row["operator"], row["sizes"], row["types"]): row for row in rows}
     compared = 0
     for (name, sizes, types), published in read_report(folder / report).items():
         row = own.get((name, sizes, types))
-        if row is None or name in OTHERWISE or (row.flop == 0 and "long" in types):
+        if row is None or name in OTHERWISE or (row["flop"] == 0 and "long" in types):
             continue
         compared += 1
-        assert (row.flop, row.bytes) == (
-            pytest.approx(published["flop"] * row.calls, rel=tolerance),
-            pytest.approx(published["bytes"] * row.calls, rel=tolerance),
+        assert (row["flop"], row["bytes"]) == (
+            pytest.approx(published["flop"] * row["calls"], rel=tolerance),
+            pytest.approx(published["bytes"] * row["calls"], rel=tolerance),
         ), (name, sizes)
-        if row.ns == pytest.approx(published["ns"], rel=1e-3):  # fills of an operator do not count there
-            assert row.tflops == pytest.approx(published["flop"] * row.calls / published["ns"] / 1e3, rel=tolerance)
-            assert row.roofline_pct == pytest.approx(_roofline_pct(row, published, ceilings), rel=2 * tolerance)
+        if row["ns"] == pytest.approx(published["ns"], rel=1e-3):  # fills of an operator do not count there
+            assert row["tflops"] == pytest.approx(
+                published["flop"] * row["calls"] / published["ns"] / 1e3, rel=tolerance
+            )
+            assert row["roofline_pct"] == pytest.approx(_roofline_pct(row, published, ceilings), rel=2 * tolerance)
     assert compared >= least
 
 
@@ -93,16 +94,16 @@ def read_report(path: Path) -> dict[tuple[str, str, str], dict[str, float]]:
     return read
 
 
-def _roofline_pct(row: OperatorRow, published: dict[str, float], ceilings: Ceilings) -> float:
-    matrix, vector = ("matrix.bf16", "valu.f32") if "BFloat16" in str(row.types) else ("matrix.f32", "valu.f32")
-    matrix_product = row.category in ("matrix product", "attention")
+def _roofline_pct(row: dict[str, Any], published: dict[str, float], ceilings: Ceilings) -> float:
+    matrix, vector = ("matrix.bf16", "valu.f32") if "BFloat16" in str(row["types"]) else ("matrix.f32", "valu.f32")
+    matrix_product = row["category"] in ("matrix product", "attention")
     peak = ceilings.value(matrix if matrix_product else vector)
     memory = ceilings.value("hbm.bw")
     assert peak is not None and memory is not None
     if not matrix_product:
-        assert row.bound == "hbm.bw"
+        assert row["bound"] == "hbm.bw"
     least = max(published["flop"] / peak if matrix_product else 0.0, published["bytes"] / memory)
-    calls = row.calls or 0
+    calls = row["calls"] or 0
     return 100 * least * calls / published["ns"]
 
 
@@ -117,11 +118,13 @@ def test_operators_of_a_server_have_the_published_work_by_their_arguments(
     made, published = Made(), read_report(path)
     for i, (name, sizes, types) in enumerate(published):
         call(made, name, [json.loads(sizes), json.loads(types), []], "kernel", at=i * 100 * US)
-    rows = {(row.operator, row.sizes, row.types): row for row in analysed(tmp_path, made).shape_rows}
+    rows = {(row["operator"], row["sizes"], row["types"]): row for row in analysed(tmp_path, made).shape_rows}
     assert rows.keys() == published.keys()
     for key, row in rows.items():
-        flop = 0 if key[0] in OTHERWISE or row.flop == 0 else published[key]["flop"]
-        assert (row.flop, row.bytes) == (pytest.approx(flop, rel=4e-3), pytest.approx(published[key]["bytes"])), key
+        flop = 0 if key[0] in OTHERWISE or row["flop"] == 0 else published[key]["flop"]
+        assert (row["flop"], row["bytes"]) == (pytest.approx(flop, rel=4e-3), pytest.approx(published[key]["bytes"])), (
+            key
+        )
 
 
 # -- made traces -----------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ def test_time_of_all_rows_is_that_of_the_device_and_the_rest_has_a_reason(tmp_pa
     graph = made.host("hipGraphLaunch", 400 * US, 401 * US, range_id=0)
     made.add("kernel", "node", 402 * US, 412 * US, device_id=0, stream=7, correlation=graph, range_id=0)
     result = analysed(tmp_path, made)
-    by_name = {(row.operator, (row.reason or "").split(" ")[0]): row.ns for row in result.rows}
+    by_name = {(row["operator"], (row["reason"] or "").split(" ")[0]): row["ns"] for row in result.rows}
     assert by_name == {
         ("aten::mm", ""): 10 * US,
         ("aten::secret", "no"): 10 * US,
@@ -167,9 +170,9 @@ def test_time_of_all_rows_is_that_of_the_device_and_the_rest_has_a_reason(tmp_pa
         (None, "no"): 10 * US,
         (None, "replays"): 10 * US,
     }
-    assert [row.operator for row in result.shape_rows] == ["aten::mm", "aten::secret"]
+    assert [row["operator"] for row in result.shape_rows] == ["aten::mm", "aten::secret"]
     assert "20 % replays of graphs belong to no operator" in result.notes[0].text
-    assert (result.shape_rows[0].calls, sum(row.ns for row in result.rows)) == (1, 50 * US)
+    assert (result.shape_rows[0]["calls"], sum(row["ns"] for row in result.rows)) == (1, 50 * US)
 
 
 def test_without_shapes_there_is_no_table(tmp_path: Path) -> None:
@@ -184,8 +187,8 @@ def test_single_precision_in_tensor_float_has_the_peak_of_tensor_float(tmp_path:
         made = Made()
         call(made, "aten::mm", product(4096, 4096, 4096, "float"), kernel)
         (row,) = analysed(tmp_path / kernel[:4], made).rows
-        bounds[kernel[:4]] = row.bound
-        assert row.flop == 2 * 4096**3 and row.bytes == 3 * 4 * 4096**2
+        bounds[kernel[:4]] = row["bound"]
+        assert row["flop"] == 2 * 4096**3 and row["bytes"] == 3 * 4 * 4096**2
     assert bounds == {"Cijk": "matrix.f32", "void": "matrix.xf32"}
 
 
@@ -201,8 +204,8 @@ def test_of_an_attention_the_operator_with_the_mask_counts_and_its_causal_form_h
         inner = [[[2, 100, 8, 64]] * 3, types[:3], [""] * 3]
         call(made, "aten::_flash_attention_forward", inner, "flash_fwd_kernel", depth=1)
         (row,) = analysed(tmp_path / f"mask_{causal}", made).rows
-        assert row.operator == outer
-        flops[causal] = row.flop
+        assert row["operator"] == outer
+        flops[causal] = row["flop"]
     whole = 2 * 2 * 8 * 100 * 100 * (64 + 64)
     assert flops == {"False": whole, "True": whole / 2, "": None}
 
@@ -213,7 +216,7 @@ def test_an_attention_outside_of_any_other_operator_has_its_own_row(tmp_path: Pa
     sizes = [[2, 100, 8, 64]] * 3 + [[]] * 6
     call(made, "aten::_flash_attention_forward", [sizes, ["c10::Half"] * 3 + [""] * 6, values], "flash_fwd_kernel")
     (row,) = analysed(tmp_path, made).rows
-    assert (row.operator, row.flop) == ("aten::_flash_attention_forward", 2 * 8 * 100 * 100 * (64 + 64))
+    assert (row["operator"], row["flop"]) == ("aten::_flash_attention_forward", 2 * 8 * 100 * 100 * (64 + 64))
 
 
 def test_a_convolution_counts_the_filter_for_each_element_of_its_result(tmp_path: Path) -> None:
@@ -224,8 +227,8 @@ def test_a_convolution_counts_the_filter_for_each_element_of_its_result(tmp_path
     call(made, "aten::miopen_convolution", [sizes, types, values], "miopenSp3AsmConv", "transpose")
     (row,) = analysed(tmp_path, made).rows
     result = 10 * 128 * 28 * 28
-    assert (row.calls, row.ns, row.flop) == (1, 20 * US, 2 * result * 64 * 3 * 3)
-    assert row.bytes == 2 * (10 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + result)
+    assert (row["calls"], row["ns"], row["flop"]) == (1, 20 * US, 2 * result * 64 * 3 * 3)
+    assert row["bytes"] == 2 * (10 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + result)
 
 
 @pytest.mark.parametrize(("arch", "kind", "reason"), [
@@ -235,7 +238,7 @@ def test_an_unknown_device_or_type_has_no_roofline(tmp_path: Path, arch: str | N
     made = Made()
     call(made, "aten::mm", product(64, 32, 16, kind), "gemm")
     (row,) = analysed(tmp_path, made, arch=arch).rows
-    assert (row.least_ns, row.roofline_pct, row.reason) == (None, None, reason)
+    assert (row["least_ns"], row["roofline_pct"], row["reason"]) == (None, None, reason)
 
 
 def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_are_merged(tmp_path: Path) -> None:
@@ -246,9 +249,9 @@ def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_a
         call(made, "aten::native_layer_norm", [sizes, types, ["", "[512]", "", "", epsilon]], "norm", at=i * 100 * US)
     result = analysed(tmp_path, made, [Window(0, 50 * US), Window(250 * US, 400 * US)])
     (row,) = result.rows
-    assert (row.calls, row.ns, row.flop) == (1, 10 * US, 5 * 8 * 512)
+    assert (row["calls"], row["ns"], row["flop"]) == (1, 10 * US, 5 * 8 * 512)
     whole = analysed(tmp_path / "whole", made)
-    assert [(row.calls, row.flop) for row in whole.rows] == [(3, 3 * 5 * 8 * 512)]
+    assert [(row["calls"], row["flop"]) for row in whole.rows] == [(3, 3 * 5 * 8 * 512)]
 
 
 LARGEST = (1 << 53) - 1
@@ -265,7 +268,7 @@ def test_impossible_arguments_have_no_figures_and_stop_nothing(tmp_path: Path, n
     made = Made()
     call(made, name, arguments, "kernel")
     (row,) = analysed(tmp_path, made).rows
-    assert row.ns == 10 * US and row.least_ns is None and row.reason
+    assert row["ns"] == 10 * US and row["least_ns"] is None and row["reason"]
 
 
 @pytest.mark.parametrize(("dimension", "moved"), [("1", 7 * 8 + 2 * 7 * 5 * 4), ("-2", 7 * 8 + 2 * 7 * 6 * 4),
@@ -274,7 +277,7 @@ def test_rows_are_selected_along_the_stated_dimension(tmp_path: Path, dimension:
     made = Made()
     call(made, "aten::index_select", [[[5, 6], [], [7]], ["float", "Scalar", "long int"], ["", dimension, ""]], "index")
     (row,) = analysed(tmp_path, made).rows
-    assert row.bytes == moved
+    assert row["bytes"] == moved
 
 
 def test_the_answer_shows_the_operators_with_the_most_time(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_launches_that_block_or_queue_up_are_as_quick_as_any(tmp_path: Path) -> 
         made.launch("k", (t, t + 2 * MS), (t + 8 * US, t + 2 * MS))
         t += 3 * MS
     found = told(tmp_path, made)
-    assert scale_limits(found.trace) is rules().limits
+    assert scale_limits(found.trace) == rules().limits
     assert found.causes[0].idle.cause == "host"
     queued = Made()
     for i in range(50):
@@ -70,4 +70,4 @@ def test_recorded_launches_are_of_ordinary_machines(shared: Path, tmp_path: Path
     with Workload.open(store, publish(store, chrome(path))) as workload:
         trace = timeline(workload, TimelineRequest(steady=False)).trace
         assert (launch_ns(trace) or 0) < rules().limits.ordinary_launch_ns
-        assert scale_limits(trace) is rules().limits
+        assert scale_limits(trace) == rules().limits
