@@ -60,7 +60,7 @@ _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 def _arguments(options: Namespace) -> dict[str, Any]:
     """The arguments, from a JSON object or from words KEY=VALUE."""
-    words = options.arguments
+    words = options.words
     if not words:
         return {}
     if len(words) > 1 or (words[0] != "-" and words[0][:1] not in "{[" and "=" in words[0]):
