@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.base.text import shorten
 from ..analysis.catalogue.work_formulas import LEVELS
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ..analysis.plot.style import Picture
 
 WIDTH_PX = 800
+_SUMMARY = 300
+"""The maximum number of characters of the summary in the picture of a comparison."""
 
 
 def one(draw: Callable[..., plot.Drawn]) -> Callable[[Store, Any, Asked], Picture]:
@@ -55,10 +58,17 @@ def roofline(store: Store, _: Any, asked: Asked, axes: Axes | None = None) -> Pi
 
 def comparison(store: Store, result: CompareResult, asked: Asked) -> Picture:
     """The baseline and the first candidate side by side, with what the comparison found about these two."""
+    from ..analysis.plot.bars import ComparedWork
+
     kernel, by = asked["kernel"], asked["by"]
+    verdict: Any = {"verdict": result.verdict, "same_work": result.same_work}
+    if len(result.candidates) > 1:
+        verdict = result.kernels.records()[1]
+    text = f"Verdict: {verdict['verdict']}. Same work: {verdict['same_work']}. {shorten(result.answer or '', _SUMMARY)}"
     with (
         changing(store),
         Workload.open(store, result.baseline, kernel, by) as before,
         Workload.open(store, result.candidates[0], kernel, by) as after,
     ):
-        return plot.draw_comparison(before, after, kernel, WIDTH_PX).picture
+        outcome = ComparedWork(text, verdict["same_work"])
+        return plot.draw_comparison(before, after, kernel, WIDTH_PX, outcome).picture

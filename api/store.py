@@ -147,8 +147,9 @@ class OpenStore:
 
     ``store["name"]`` is a workload by id, unique id prefix, name (the newest with this name) or ``latest``. Other
     processes may add workloads at any time; every call sees the current content. Nothing stays open between calls,
-    and several threads may use a store at the same time. ``root`` is its folder. ``progress`` (such as ``print``) is
-    called with what is done; an interrupt cancels a run, and a run that fails raises RunFailed.
+    and several threads may use a store at the same time. ``root`` is its folder, and ``read_only`` says whether it is
+    opened for reading only. ``progress`` (such as ``print``) is called with what is done; an interrupt cancels a run,
+    and a run that fails raises RunFailed.
     """
 
     def __init__(self, store: Store) -> None:

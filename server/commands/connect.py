@@ -14,9 +14,9 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.problems import BadArgument, MissingTool, NotAllowed, StoreProblem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
+from ..terminal.wording import problem
 
 if TYPE_CHECKING:
     from ..connect.clients import Client, StartCommand, WrittenConfiguration
@@ -44,10 +44,10 @@ def _client_report(options: Namespace, store: Store) -> Report:
     from ..connect import clients
 
     if options.write and options.remove:
-        raise BadArgument("--write and --remove contradict each other", fix="Give one of them")
+        raise problem("write_and_remove")
     if options.client is None:
         if options.write or options.remove:
-            raise BadArgument("This needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
+            raise problem("no_client", known=list(clients.clients()))
         return _client_list(clients.clients().values())
     client = clients.client(options.client)
     project = Path(options.project) if options.project else None
@@ -93,13 +93,10 @@ def _outcome(client: Client, written: WrittenConfiguration, added: bool) -> Repo
 def _run_client(client: Client, commands: Sequence[Sequence[str]]) -> Report:
     """Run the client's own commands. Raises NotAllowed if it has none, MissingTool, or StoreProblem if one fails."""
     if not all(commands):
-        why = f"{client.rewrites}, and it has no command for this"
-        raise NotAllowed(f"{client.title} manages its servers itself", why, client.after)
+        raise problem("no_client_command", client=client)
     for command in commands:
         if (program := shutil.which(command[0])) is None:
-            why = f"{client.rewrites}; its own command would do it"
-            fix = f"Put {command[0]} on the PATH, or select one project with --project"
-            raise MissingTool(f"The program {command[0]} is not on the PATH", why, fix)
+            raise problem("no_client_program", client=client, program=command[0])
         try:
             subprocess.run(
                 [program, *command[1:]],
@@ -113,7 +110,7 @@ def _run_client(client: Client, commands: Sequence[Sequence[str]]) -> Report:
         except (OSError, subprocess.SubprocessError) as error:
             printed = error.stdout.strip() if isinstance(error, subprocess.CalledProcessError) else ""
             why = printed[-500:] or str(error)
-            raise StoreProblem(f"{shlex.join(command)} failed", why, "Run it by hand") from error
+            raise problem("client_failed", command=shlex.join(command), why=why) from error
     return {"client": client.name, "commands": commands}, [f"ran {shlex.join(command)}" for command in commands]
 
 
@@ -187,18 +184,13 @@ def _program(options: Namespace) -> list[str]:
             if words := shlex.split(options.command):
                 return words
         except ValueError as error:
-            raise BadArgument(f"--command cannot be parsed: {error}", fix="Quote it as for a shell") from error
-        fix = 'Name the program, for instance --command "uvx --from FOLDER rooflens"'
-        raise BadArgument("--command is empty", fix=fix)
+            raise problem("unparsable_command", why=error) from error
+        raise problem("empty_command")
     if options.project:
         return ["rooflens"]
     parts = Path(sys.prefix).parts
     # Environments of Poetry are in a cache too, but permanent.
     if any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts):
-        raise NotAllowed(
-            f"This rooflens runs from {sys.prefix}, which may be removed at any time",
-            "uvx and `pipx run` create temporary installations",
-            'Install it (`uv tool install`, `pipx install`), or use --command "uvx --from FOLDER rooflens"',
-        )
+        raise problem("temporary_installation", folder=sys.prefix)
     started = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "rooflens" else None
     return [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]

@@ -8,9 +8,9 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
 from ..terminal.outcome import OK, Misuse, Outcome
+from ..terminal.wording import problem
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
@@ -30,8 +30,7 @@ def write(store: Store, workloads: Sequence[str], output: Path | None) -> Path:
     try:
         write_atomically(target, text)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
+        raise problem("unwritten_file", file=target, why=error.strerror or error) from error
     return target
 
 
@@ -56,7 +55,7 @@ def _refuse_others(target: Path) -> None:
         with target.open("rb") as opened:
             if opened.read(len(OPENING)) == OPENING.encode():
                 return
-    raise BadArgument(f"{target} exists and is not a report", fix="Choose a new file, or delete the existing one first")
+    raise problem("not_a_report", file=target)
 
 
 def write_report(options: Namespace, store: Store) -> int | Outcome:

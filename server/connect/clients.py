@@ -18,9 +18,10 @@ from urllib.parse import quote
 
 import tomli
 
-from ...analysis.base.problems import BadInput, LimitExceeded, NotAllowed, NotFound, StoreProblem, near
+from ...analysis.base.problems import LimitExceeded, near
 from ...analysis.base.temporary_files import draft_of
 from ...analysis.catalogue.files import CatalogueModel
+from ..terminal.wording import problem
 
 FILE = Path(__file__).with_name("clients.toml")
 NAME = "rooflens"
@@ -133,8 +134,7 @@ def client(name: str) -> Client:
     word = name.lower().replace("_", "-").replace(" ", "-")
     name = next((one.name for one in known.values() if word == one.name or word in one.aliases), name)
     if name not in known:
-        told = near(name, known) or f"Known: {', '.join(known)}"
-        raise NotFound(f"There is no client {name!r}", told, "`rooflens connect` lists what each client needs")
+        raise problem("unknown_client", name=name, hint=near(name, known) or f"Known: {', '.join(known)}")
     return known[name]
 
 
@@ -167,16 +167,15 @@ def write(client: Client, launch: StartCommand | None, file: Path, within: Path 
         by_hand = f"Add the entry by hand: `rooflens connect {client.name}` prints it"
     file = file.resolve()  # A link to a file in another place stays a link.
     if within is not None and not file.is_relative_to(within.resolve()):
-        raise NotAllowed(f"{file} is outside the project {within}", "a link in the project leads there", by_hand)
+        raise problem("outside_project", file=file, project=within, by_hand=by_hand)
     try:
         before = _read(file)
         text = _changed_text(client, launch, before)
         return WrittenConfiguration(file, False) if text is None else _replace(file, text)
     except (ValueError, RecursionError) as error:
-        what = f"{file} is not {client.format.upper()} in UTF-8 that can be changed safely"
-        raise BadInput(what, str(error), by_hand) from error
+        raise problem("unsafe_change", file=file, form=client.format.upper(), why=error, by_hand=by_hand) from error
     except OSError as error:
-        raise StoreProblem(f"{file} cannot be changed", error.strerror or str(error), by_hand) from error
+        raise problem("unwritten_client", file=file, why=error.strerror or error, by_hand=by_hand) from error
 
 
 def existing_entry(client: Client, file: Path) -> dict[str, Any]:
@@ -192,7 +191,7 @@ def _read(file: Path) -> str:
     if not file.exists():
         return ""
     if file.stat().st_size > _LARGEST:
-        raise LimitExceeded(f"{file} has more than {_LARGEST:,} bytes", "that is not a configuration of a client")
+        raise problem("huge_configuration", file=file, bytes=_LARGEST)
     return file.read_text(encoding="utf-8")
 
 
@@ -265,9 +264,7 @@ def _replace(file: Path, text: str) -> WrittenConfiguration:
     """Write the new text in one step, after a copy of the first state was saved."""
     backup = file.with_name(file.name + BACKUP)
     if backup.is_symlink():
-        raise NotAllowed(
-            f"{backup} is a link", "the previous content of the file would be saved there", "Remove the link"
-        )
+        raise problem("linked_backup", backup=backup)
     there = file.exists()
     fresh = there and not backup.exists()
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import tomli
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
-from ...analysis.base.problems import NotFound, Problem, join_sentences
+from ...analysis.base.problems import Problem, join_sentences
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.files import VARIABLE, extension_folder
@@ -24,6 +24,7 @@ from ...tools.device.machine.model import Check, Device, InstalledProfiler, Root
 from ...tools.device.machine.survey import Machine, survey
 from ...tools.device.machine.sysfs import clean, path_exists
 from ...tools.running.known_failures import defects_here
+from ..terminal.wording import problem
 
 _LOW_GB = 2.0
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
@@ -33,13 +34,8 @@ _WITHOUT_GPU = (
 )
 
 
-def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
-    """Run every check. Each has a time limit, and none of them writes."""
-    return examine(store, roots or Roots())[1]
-
-
 def examine(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
-    """The survey of the machine, and the result of every check."""
+    """The survey of the machine, and the result of every check. Each has a time limit, and none of them writes."""
     machine = survey(roots)
     return machine, _checks(store, machine, roots)
 
@@ -97,7 +93,7 @@ def draft_target(machine: Machine) -> tuple[str, str]:
     unknown = next((gpu for gpu in machine.gpus if gpu.arch and gpu.arch not in known), None)
     if unknown is None or unknown.arch is None:
         here = ", ".join(sorted({gpu.arch or "an unknown target" for gpu in machine.gpus})) or "no GPU is visible"
-        raise NotFound("There is no GPU here that needs a file", here, "Run it on the machine with the unknown GPU")
+        raise problem("no_unknown_gpu", here=here)
     stated = Counter(machine.limits.get((unknown.vendor, unknown.index), {}))
     return unknown.arch, _draft(unknown.arch, unknown, stated)
 
@@ -109,8 +105,7 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
     near = targets.gpu(like) if like else None
     name = gpu.name or target
     limits = "".join(f"{block} = {number}\n" for block, number in near.counter_limits.items()) if near else ""
-    named = json.dumps(name.removeprefix("AMD "))
-    head = sentence(
+    text = sentence(
         "draft.head",
         target=target,
         variable=VARIABLE,
@@ -120,16 +115,14 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
         name=json.dumps(name),
         brand='brand = "AMD"\n' if gpu.vendor == "amd" else "",
     )
-    pci = sentence("draft.pci", id=stated["device_id"], name=named) if "device_id" in stated else ""
-    registers = sentence("draft.registers", like=like, limits=limits) if limits else ""
-    parts = [head + pci + registers, *_driver_figures("fact", stated)]
+    if "device_id" in stated:
+        text += sentence("draft.pci", id=stated["device_id"], name=json.dumps(name.removeprefix("AMD ")))
+    if limits:
+        text += sentence("draft.registers", like=like, limits=limits)
+    occupancy = ["".join([sentence("draft.occupancy"), *_driver_figures("limit", stated)])]
     if gpu.vendor == "amd" or like is None:
-        parts.append(
-            "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
-        )
-    else:
-        parts.append("".join(["[occupancy]\n", *_driver_figures("limit", stated)]))
-    return "\n".join([*parts, _sheet(target, gpu, stated)])
+        occupancy = [sentence("draft.no_occupancy")]
+    return "\n".join([text, *_driver_figures("fact", stated), *occupancy, _sheet(target, gpu, stated)])
 
 
 def _driver_figures(kind: str, stated: Counter[str]) -> Iterator[str]:

@@ -126,8 +126,14 @@ def test_what_has_no_picture_shows_itself_without_one(
     found = store.occupancy("gfx90a", vgprs=64, workgroup_size=256)
     assert found.png is None and "<img" not in found._repr_html_() and "waves_per_cu" in found._repr_html_()
     bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare")
-    undrawn = bare.occupancy()
-    assert undrawn.png is None and "No picture: " in undrawn._repr_html_()
+
+    def fail() -> None:
+        raise rooflens.Problem("A font is <missing>")
+
+    found = store["yax_before"].roofline()
+    found._draw = fail  # type: ignore[assignment]
+    assert found.png is None and found.svg is None
+    assert "No picture: A font is" in found._repr_html_() and "<missing>" not in found._repr_html_()
     for kind in ("speed_of_light", "host"):
         with pytest.raises(rooflens.Problem):
             bare.plot(kind)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.problems import BadArgument, BadInput, Problem, StoreProblem
+from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text, inert
 from ....analysis.store.store import Store
 from ....tools.answers.sentences import sentence
 from ....tools.base.results import Result
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Outcome, error_facts, print_json, print_line
+from ...terminal.wording import problem
 from . import Verb
 from .answers import Form, answer_text, print_rows
 from .arguments import misuse, validate
@@ -246,7 +247,7 @@ def _write(folder: Path, files: dict[str, str], *, force: bool) -> None:
     """Write the files below a folder, none of them if one exists and ``force`` is not given."""
     existing = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if existing and not force:
-        raise BadArgument(f"{folder / existing[0]} exists", fix="Choose another folder, or replace files with --force")
+        raise problem("script_exists", file=folder / existing[0])
     try:
         for name, text in files.items():
             target = folder / name
@@ -255,5 +256,4 @@ def _write(folder: Path, files: dict[str, str], *, force: bool) -> None:
             target.write_text(text, encoding="utf-8")
         (folder / _SCRIPT).chmod(0o755)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreProblem(f"{folder} cannot be written", why, "Choose a folder in which you may write") from error
+        raise problem("unwritten_scripts", folder=folder, why=error.strerror or error) from error
