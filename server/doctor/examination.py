@@ -27,6 +27,7 @@ from ...tools.running.known_failures import defects_here
 from ..terminal.wording import problem
 
 _LOW_GB = 2.0
+_OTHER_STORE = "Use another store with --store or ROOFLENS_STORE"
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
 _WITHOUT_GPU = (
     "profiles taken elsewhere can be imported and fully analysed; `rooflens tools` lists the tools, "
@@ -156,22 +157,20 @@ def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:
 
 def _store(store: Store) -> list[Check]:
     """Check whether the store can be read and written, its free space, and its damaged entries."""
-    elsewhere = "Use another store with --store or ROOFLENS_STORE"
-    place = store.root
-    while not path_exists(place) and place != place.parent:
-        place = place.parent
+    place = next(folder for folder in (store.root, *store.root.parents) if path_exists(folder))
     copies = f"{store.address}, copies in " if store.address != str(store.root) else ""
     where = f"{copies}{store.root}" + ("" if place == store.root else " (made at the first import)")
     writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     state = ", writable" if writable else f": {place} cannot be written"
-    checks = [_judge_check("store", writable, f"{where}{state}", "" if writable else elsewhere)]
     free = shutil.disk_usage(place).free / 1e9
-    low = free < _LOW_GB
-    checks.append(_judge_check("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
+    checks = [
+        _judge_check("store", writable, f"{where}{state}", _OTHER_STORE),
+        _judge_check("free space", free >= _LOW_GB, f"{free:.1f} GB", _OTHER_STORE),
+    ]
     try:
         known, broken = store.scan()
     except Problem as problem:
-        return [*checks, _judge_check("workloads", False, problem.text, elsewhere)]
+        return [*checks, _judge_check("workloads", False, problem.text, _OTHER_STORE)]
     checks.append(_judge_check("workloads", True, f"{len(known)} readable"))
     fix = "Import the profile again, or delete the entry"
     return checks + [_judge_check("damaged entry", False, clean(line, 200), fix) for line in broken]
@@ -239,4 +238,4 @@ def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:
 
 
 def _judge_check(name: str, sound: bool, observed: str, fix: str = "") -> Check:
-    return Check(name=name, state="ok" if sound else "warning", found=observed, fix=fix)
+    return Check(name=name, state="ok" if sound else "warning", found=observed, fix="" if sound else fix)

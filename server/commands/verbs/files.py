@@ -44,15 +44,15 @@ class ImportedPath:
     @property
     def row(self) -> list[Any]:
         """The cells of ``_COLUMNS``; the warnings are counted."""
-        facts = self.facts
         if isinstance(self.answer, Problem):
-            facts = {"problem": self.answer.text}
-        facts |= {"path": self.path, "warnings": self._warnings}
-        return [facts.get(name) for name in _COLUMNS]
+            facts: dict[str, Any] = {"problem": self.answer.text}
+        else:
+            facts = self.facts | {"warnings": self._warnings}
+        return [(facts | {"path": self.path}).get(name) for name in _COLUMNS]
 
     @property
-    def _warnings(self) -> int | None:
-        return None if isinstance(self.answer, Problem) else len(getattr(self.answer, "warnings", ()))
+    def _warnings(self) -> int:
+        return len(getattr(self.answer, "warnings", ()))
 
     @property
     def facts(self) -> dict[str, Any]:
