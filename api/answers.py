@@ -16,7 +16,6 @@ from ..analysis.base.problems import BadArgument, Problem, near
 from ..analysis.base.text import visible_lines
 from ..tools.base.results import NextCall, Result, Table
 from ..tools.compute_roofline import RooflineResult
-from ..tools.query_counters import QueryResult
 from ..tools.rendering import render
 from . import frames
 
@@ -32,8 +31,6 @@ _IDENTITY = ("number", "kernel", "subsystem")
 """Fields of a record that also identify the records below it."""
 _ROWS, _TABLES, _NOTES = 10, 4, 6
 """The maximum numbers of rows of a table, of tables and of notes that a notebook displays."""
-_FIRST = 1000
-"""Rows of a query that are in its result and its text."""
 _hints, _adapter = cache(get_type_hints), cache(pydantic.TypeAdapter[Any])
 
 
@@ -45,8 +42,14 @@ class Answer(Generic[R]):
     first tables, the picture and the notes.
     """
 
-    def __init__(self, result: R, main: str = "table", draw: Callable[..., Picture] | None = None) -> None:
-        self.result, self._main, self._draw = result, main, draw
+    def __init__(
+        self,
+        result: R,
+        main: str = "table",
+        draw: Callable[..., Picture] | None = None,
+        rows: pd.DataFrame | None = None,
+    ) -> None:
+        self.result, self._main, self._draw, self._rows = result, main, draw, rows
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(self.result, name):
@@ -89,6 +92,8 @@ class Answer(Generic[R]):
         if path not in self.tables:
             known = ", ".join(self.tables)
             raise BadArgument(f"The answer has no table {path!r}", near(path, self.tables), f"Tables: {known}")
+        if self._rows is not None:
+            return self._rows
         value: Any = self._further_tables.get(path, self.result)
         for part in path.split(".") if value is self.result else ():
             value = getattr(value, part, None)
@@ -114,19 +119,20 @@ class Answer(Generic[R]):
     @property
     def png(self) -> bytes | None:
         """The picture as PNG; None if there is nothing to draw."""
-        return self._picture.png if self._picture else None
+        return getattr(self._picture, "png", None)
 
     @property
     def svg(self) -> bytes | None:
         """The picture as SVG; None if there is nothing to draw."""
-        return self._picture.svg if self._picture else None
+        return getattr(self._picture, "svg", None)
 
     @cached_property
-    def _picture(self) -> Picture | None:
+    def _picture(self) -> Picture | Problem | None:
+        """The picture, or why there is none; None for answers that have none."""
         try:
             return self._draw() if self._draw else None
-        except Problem:
-            return None
+        except Problem as problem:
+            return problem
 
     def __repr__(self) -> str:
         return self.text
@@ -138,6 +144,8 @@ class Answer(Generic[R]):
         parts = [_paragraph(self.result.answer or "")]
         if self.png:
             parts.append(f'<img style="max-width:100%" src="data:image/png;base64,{b64encode(self.png).decode()}">')
+        elif isinstance(self._picture, Problem):
+            parts.append(_paragraph(f"No picture: {self._picture.text}"))
         names = dict.fromkeys([self._main, *(name for name in self.tables if "." not in name)])
         filled = [(name, frame) for name in names if len(frame := self.df(name))]
         for name, frame in filled[:_TABLES]:
@@ -145,26 +153,6 @@ class Answer(Generic[R]):
             parts += [_paragraph(name), shown.to_html(escape=True, max_rows=_ROWS, na_rep="", index=False)]
         parts += map(_paragraph, self.result.notes[:_NOTES])
         return visible_lines(f"<div>{''.join(parts)}</div>")
-
-
-class Rows(Answer[QueryResult]):
-    """The rows of an SQL query, with the types of their columns; ``result`` and ``json`` have the first 1,000."""
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        columns, first = list(frame.columns), frame.head(_FIRST)
-        table = Table(
-            columns=columns,
-            units=[frame.attrs["units"].get(name) for name in columns],
-            rows=first.astype(object).where(first.notna(), None).to_numpy().tolist(),
-            total_rows=len(frame),
-            truncated=len(first) < len(frame),
-        )
-        super().__init__(QueryResult(table=table, notes=frame.attrs["notes"]))
-        self._frame = frame
-
-    def df(self, name: str | None = None) -> pd.DataFrame:
-        """All rows. Raises BadArgument for a name other than "table"."""
-        return self._frame if name in (None, "table") else super().df(name)
 
 
 def shown_figure(draw: Callable[[], Picture]) -> Figure:

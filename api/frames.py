@@ -47,13 +47,29 @@ def of_records(records: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> pd
 
 def of_rows(rows: QueryRows, notes: Sequence[str]) -> pd.DataFrame:
     """All rows of a query."""
+    import numpy as np
+
     made: dict[str, Any] = {}
     for name, values in rows.columns.items():
-        if name in rows.wide:
+        if rows.units.get(name) == _UTC:
+            made[name] = _times(values)
+        elif name in rows.wide:
             made[name] = series([None if v is None else int(v) for v in values.tolist()], True)
         else:
-            made[name] = _times(values) if rows.units.get(name) == _UTC else _array(values)
+            made[name] = _masked(np.ma.getdata(values), np.ma.getmaskarray(values))
     return _labelled(made, rows.units, [*rows.notes, *notes])
+
+
+def first_rows(frame: pd.DataFrame, most: int) -> Table:
+    """The first rows of a DataFrame of this module as a table of a tool."""
+    first = frame.head(most)
+    return Table(
+        columns=list(frame.columns),
+        units=[frame.attrs["units"].get(name) for name in frame.columns],
+        rows=first.astype(object).where(first.notna(), None).to_numpy().tolist(),
+        total_rows=len(frame),
+        truncated=len(first) < len(frame),
+    )
 
 
 def _times(values: Any) -> Any:
@@ -63,18 +79,14 @@ def _times(values: Any) -> Any:
     return pd.to_datetime(pd.Series(values, dtype="object"), utc=True, format="ISO8601")
 
 
-def _array(values: Any) -> Any:
+def _masked(values: Any, missing: Any) -> Any:
     """A column from a NumPy array; missing values become NA, NaN or NaT, as their type needs it."""
-    import numpy as np
     import pandas as pd
 
-    values = values.astype("int64") if values.dtype.kind == "i" else values
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    mask = np.ma.getmaskarray(values)
-    if values.dtype.kind in "iu":
-        return pd.arrays.IntegerArray(values.data, mask)
-    return pd.arrays.BooleanArray(values.data, mask) if values.dtype.kind == "b" else pd.Series(values.data).mask(mask)
+    column = pd.Series(values.astype("int64") if values.dtype.kind == "i" else values)
+    if not missing.any():
+        return column
+    return (column.convert_dtypes() if column.dtype.kind in "iub" else column).mask(missing)
 
 
 def series(values: list[Any], numeric: bool) -> Any:

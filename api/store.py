@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,23 +24,28 @@ from ..tools.list_devices import list_devices
 from ..tools.list_workloads import list_workloads
 from ..tools.plan_profile import plan_profile
 from ..tools.profile_command import profile_command
+from ..tools.query_counters import QueryResult
 from ..tools.run_peak_benchmarks import run_peak_benchmarks
 from ..tools.search_metrics import search_metrics as find_metrics
 from ..tools.sql import unlimited_query
 from . import frames, pictures
-from .answers import Rows, shown_figure
+from .answers import Answer, shown_figure
 from .calls import Asked, changing, verb
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+_FIRST = 1000
+"""Rows of a query that are in its result and its text; ``df()`` has all."""
+
 
 def _query(
     store: Store, manifests: Sequence[Manifest], sql: str, tables: Mapping[str, Any], notes: Sequence[str]
-) -> Rows:
+) -> Answer[QueryResult]:
     with changing(store):
-        return Rows(frames.of_rows(unlimited_query.query(store, manifests, sql, tables), notes))
+        rows = frames.of_rows(unlimited_query.query(store, manifests, sql, tables), notes)
+    return Answer(QueryResult(table=frames.first_rows(rows, _FIRST), notes=rows.attrs["notes"]), rows=rows)
 
 
 class OpenWorkload:
@@ -64,6 +70,9 @@ class OpenWorkload:
             raise AttributeError(name)
         return getattr(self._manifest, name)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *Manifest.model_fields})
+
     @property
     def folder(self) -> Path:
         """The folder of its Parquet files; those of a shared store are downloaded first."""
@@ -81,7 +90,7 @@ class OpenWorkload:
         compare_workloads, main="kernels", picture=pictures.comparison, subject="baseline", detail="everything"
     )
 
-    def sql(self, sql: str, **tables: pd.DataFrame) -> Rows:
+    def sql(self, sql: str, **tables: pd.DataFrame) -> Answer[QueryResult]:
         """All rows of one SELECT statement (DuckDB) over the tables of this workload; see ``OpenStore.sql``."""
         return _query(self._store, [self._current_manifest()], sql, tables, ())
 
@@ -138,22 +147,13 @@ class OpenStore:
 
     ``store["name"]`` is a workload by id, unique id prefix, name (the newest with this name) or ``latest``. Other
     processes may add workloads at any time; every call sees the current content. Nothing stays open between calls,
-    and several threads may use a store at the same time. ``progress`` (such as ``print``) is called with what is done;
-    an interrupt cancels a run, and a run that fails raises RunFailed.
+    and several threads may use a store at the same time. ``root`` is its folder, and ``read_only`` says whether it is
+    opened for reading only. ``progress`` (such as ``print``) is called with what is done; an interrupt cancels a run,
+    and a run that fails raises RunFailed.
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-
-    @property
-    def root(self) -> Path:
-        """The folder of the store."""
-        return self._store.root
-
-    @property
-    def read_only(self) -> bool:
-        """Whether the store is opened for reading only."""
-        return self._store.read_only
+        self._store, self.root, self.read_only = store, store.root, store.read_only
 
     def __getitem__(self, workload: str) -> OpenWorkload:
         """The workload with an id, a unique id prefix, a name or ``latest``. Raises NotFound with similar names."""
@@ -162,17 +162,13 @@ class OpenStore:
         return OpenWorkload(self._store, self._store.resolve(workload))
 
     def __contains__(self, workload: object) -> bool:
-        if not isinstance(workload, str):
-            return False
-        try:
-            self._store.resolve(workload)
-        except (NotFound, BadArgument):
-            return False
-        return True
+        with suppress(TypeError, NotFound, BadArgument):
+            return bool(self[workload])  # type: ignore[index]
+        return False
 
     def __iter__(self) -> Iterator[OpenWorkload]:
         """Its workloads, newest first."""
-        return iter([OpenWorkload(self._store, m) for m in reversed(self._store.scan()[0])])
+        return (OpenWorkload(self._store, m) for m in reversed(self._store.scan()[0]))
 
     def __len__(self) -> int:
         return len(self._store.scan()[0])
@@ -181,7 +177,7 @@ class OpenStore:
         return True
 
     def _ipython_key_completions_(self) -> list[str]:
-        return list(dict.fromkeys(m.name for m in reversed(self._store.scan()[0])))
+        return list(dict.fromkeys(workload.name for workload in self))
 
     workloads = verb(
         list_workloads, "Its workloads, newest first, with the times of their imports in UTC.", by="kernel"
@@ -200,7 +196,7 @@ class OpenStore:
         "Run a program, a list of arguments, under the profiler of this machine, wait, and return its workload.",
     )
 
-    def sql(self, sql: str, **tables: pd.DataFrame) -> Rows:
+    def sql(self, sql: str, **tables: pd.DataFrame) -> Answer[QueryResult]:
         """All rows of one SELECT statement (DuckDB) over all workloads, and over DataFrames passed by name.
 
         ``SHOW TABLES`` and ``DESCRIBE counters`` list tables and columns, which docs/reference/schema.md describes;
@@ -219,13 +215,9 @@ class OpenStore:
         # The page belongs to the server, which also offers it to clients as an app. There should be only one page.
         from ..server.commands.exports import write
 
-        if str(output) == "-":
-            raise BadArgument("The page cannot be written to '-'", fix="Name a file")
         words = [one if isinstance(one, str) else one._about()["workload"] for one in workloads or ("latest",)]
         with changing(self._store):
-            written = write(self._store, words, None if output is None else str(output))
-        assert written is not None
-        return written.absolute()
+            return write(self._store, words, None if output is None else Path(output)).absolute()
 
     def _about(self, _: str) -> Asked:
         """A store has no workload of its own to ask about."""

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import __version__
-from ..analysis.base.problems import BadArgument, Problem, StoreProblem, near
-from ..analysis.store.store import Store, is_store
+from ..analysis.base.problems import Problem, near
+from ..analysis.store.store import Store
 from .commands import NAMES, command
 from .commands.first_steps import first_steps
 from .commands.options import command_facts, declare
+from .commands.team import foreign_entries
 from .commands.verbs import BY_NAME, BY_TOOL
 from .commands.verbs.command_names import problem_with_commands
 from .terminal import log
-from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, misunderstood, refuse, tell, unread
+from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, refuse, tell, unread
 from .terminal.progress_bar import show_progress
+from .terminal.wording import problem
 
 _JSON, _STORE = "--json", "--store"
 _UNDERSCORED = re.compile(r"^--\w+")
@@ -50,11 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with nullcontext() if options.subcommand == _SPEAKS_MCP else show_progress():
             result: int | Outcome = options.run(options, store)
             return tell(result, as_json) if isinstance(result, Outcome) else result
-    except Misuse as misuse:
-        return misunderstood(misuse, as_json)
-    except Problem as problem:
-        names_tools = as_json or _command_in(words)[1] in _NAME_TOOLS
-        return refuse(problem if names_tools else problem_with_commands(problem), as_json)
+    except Problem as refusal:
+        names_tools = as_json or isinstance(refusal, Misuse) or _command_in(words)[1] in _NAME_TOOLS
+        return refuse(refusal if names_tools else problem_with_commands(refusal), as_json)
     except BrokenPipeError:
         unread()
         return OK
@@ -65,27 +65,29 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parse(words: Sequence[str]) -> argparse.Namespace:
     """The options of a command line. Raises Misuse, with near names, for commands and options that do not exist."""
     at, name = _command_in(words)
-    own = list(words)
+    own, program = list(words), []
     if name in BY_TOOL and name not in NAMES:
         name = own[at] = BY_TOOL[name].name
     elif name is not None and name not in NAMES:
         hint = near(name, [*NAMES, *BY_TOOL]) or f"Commands: {', '.join(NAMES)}"
         raise Misuse(f"There is no command {name!r}. {hint}", "`rooflens --help` lists the commands")
-    program: list[str] = []
-    if name in BY_NAME and "--" in own:
-        end = own.index("--")
-        own, program = own[:end], own[end + 1 :]
     if name in BY_NAME:
+        end = own.index("--") if "--" in own else len(own)
+        own, program = own[:end], own[end + 1 :]
         own = [_UNDERSCORED.sub(lambda match: match[0].replace("_", "-"), word) for word in own]
     options, unknown = parser(name or "").parse_known_args(own)
-    if name in BY_NAME or name == "call":
+    if hasattr(options, "words"):
         # argparse takes positional words only up to the first option that follows one.
-        taken = options.words if name in BY_NAME else options.arguments
-        taken += [word for word in unknown if not _is_option(word)]
+        options.words += [word for word in unknown if not _is_option(word)]
         options.program = program
         unknown = list(filter(_is_option, unknown))
     if unknown:
-        raise _unknown_words(options.parser, unknown)
+        used: argparse.ArgumentParser = options.parser
+        known = [option for action in used._actions for option in action.option_strings if option.startswith("--")]
+        word = unknown[0].partition("=")[0]
+        hint = near(word, known) if word.startswith("--") else ""
+        kind = "option" if word.startswith("-") else "argument"
+        raise Misuse(f"{used.prog} has no {kind} {word!r}. {hint}".strip(), used.format_usage().rstrip())
     return options
 
 
@@ -99,14 +101,6 @@ def _command_in(words: Sequence[str]) -> tuple[int, str | None]:
     while at < len(words) and words[at].startswith("-"):
         at += 2 if words[at] == _STORE else 1
     return at, words[at] if at < len(words) else None
-
-
-def _unknown_words(used: argparse.ArgumentParser, unknown: Sequence[str]) -> Misuse:
-    options = [option for action in used._actions for option in action.option_strings if option.startswith("--")]
-    name = unknown[0].partition("=")[0]
-    hint = near(name, options) if name.startswith("--") else ""
-    kind = "option" if name.startswith("-") else "argument"
-    return Misuse(f"{used.prog} has no {kind} {name!r}. {hint}".strip(), used.format_usage().rstrip())
 
 
 class _Parser(argparse.ArgumentParser):
@@ -158,9 +152,7 @@ def choose_store(explicit: str | None, command: str, tool: str | None = None) ->
     address = explicit or os.environ.get("ROOFLENS_STORE") or ""
     origin = "--store" if explicit else "ROOFLENS_STORE"
     if (scheme := _SCHEME.match(address)) and scheme[1] not in _SCHEMES:
-        why = f"{scheme[1]}:// is not supported ({origin})"
-        fix = "Give a folder, s3://BUCKET/PREFIX or ducklake:..."
-        raise BadArgument(f"There is no store {address!r}", why, fix)
+        raise problem("unknown_scheme", address=address, scheme=scheme[1], origin=origin)
     store = Store.locate(explicit)
     verb = BY_NAME.get(command) or BY_TOOL.get(tool or "")
     reads = verb.reads if verb else "reads" in command_facts().get(command, {})
@@ -173,18 +165,12 @@ def _check_folder(root: Path, origin: str) -> None:
     """Raise StoreProblem unless the folder is a store, or an empty folder that may become one."""
     if not root.exists():
         hint = near(root.name, [p.name for p in root.parent.iterdir()] if root.parent.is_dir() else [])
-        why = f"the folder does not exist ({origin}). {hint}".strip()
-        raise StoreProblem(
-            f"There is no store {root}", why, "Commands that write, such as `rooflens import`, create it"
-        )
+        raise problem("no_store", root=root, why=f"the folder does not exist ({origin}). {hint}".strip())
     if not root.is_dir():
-        raise StoreProblem(f"{root} is not a store", f"it is a file ({origin})", "Give a folder")
+        raise problem("store_is_file", root=root, origin=origin)
     try:
-        entries = sorted(entry.name for entry in root.iterdir())
+        entries = foreign_entries(root)
     except OSError as error:
-        raise StoreProblem(f"The store {root} cannot be read", error.strerror or str(error)) from error
-    own = ("peak", "runs", "tmp", "plots", "derived")
-    if entries and not is_store(entries) and not set(entries) & set(own):
-        raise StoreProblem(
-            f"{root} is not a store", f"it contains other files: {', '.join(entries[:3])} ({origin})", "Give a store"
-        )
+        raise problem("unreadable_store", root=root, why=error.strerror or error) from error
+    if entries:
+        raise problem("foreign_folder", root=root, names=entries[:3], origin=origin)

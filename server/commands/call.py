@@ -7,13 +7,13 @@ import re
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.problems import NotFound, Problem, near
+from ...analysis.base.problems import Problem, near
 from ...analysis.store.store import Store
 from ...tools.base.results import Result
 from ..terminal.outcome import Misuse, Outcome
+from ..terminal.wording import problem
 
 _POLL_S = 2.0
 """How long one look at a run waits, in seconds: how often its progress is reported."""
@@ -60,7 +60,7 @@ _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
 def _arguments(options: Namespace) -> dict[str, Any]:
     """The arguments, from a JSON object or from words KEY=VALUE."""
-    words = options.arguments
+    words = options.words
     if not words:
         return {}
     if len(words) > 1 or (words[0] != "-" and words[0][:1] not in "{[" and "=" in words[0]):
@@ -82,15 +82,6 @@ if TYPE_CHECKING:
     from ..mcp.toolbox import Tool
 
 
-def _words(tool: Tool, taken: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"{tool.name}: {tool.description}"
-    width = max((len(one["name"]) for one in taken), default=0)
-    for one in taken:
-        default = "required" if one["required"] else f"default {json.dumps(one['default'])}"
-        meaning = f": {one['description']}" if one["description"] else ""
-        yield f"  {one['name']:{width}} {one['type']}, {'optional' if default == 'default null' else default}{meaning}"
-
-
 def _kind(schema: Any) -> str:
     """The possible values of an argument: fixed words, or types."""
     if "enum" in schema:
@@ -104,13 +95,19 @@ def _kind(schema: Any) -> str:
     )
 
 
+def _argument_line(one: dict[str, Any], width: int) -> str:
+    default = "optional" if one["default"] is None else f"default {json.dumps(one['default'])}"
+    meaning = f": {one['description']}" if one["description"] else ""
+    return f"  {one['name']:{width}} {one['type']}, {'required' if one['required'] else default}{meaning}"
+
+
 def _tool(name: str) -> Tool:
     """The tool with this name. Raises NotFound with similar names."""
     from ..mcp.toolbox import TOOLS, tool_named
 
     names = [tool.name for tool in TOOLS]
     if name not in names:
-        raise NotFound(f"There is no tool {name[:60]!r}", near(name, names), "`rooflens tools` lists all tools")
+        raise problem("no_tool", name=name[:60], hint=near(name, names))
     return tool_named(name)
 
 
@@ -131,11 +128,10 @@ def list_tools(options: Namespace, store: Store) -> Outcome:
 
     if options.tool is not None:
         tool = _tool(options.tool)
-        schemas = tool.schemas
         taken = [
             {
                 "name": name,
-                "type": _kind(schemas[name]),
+                "type": _kind(tool.schemas[name]),
                 "required": field.is_required(),
                 "default": None if field.is_required() else field.default,
                 "description": field.description or "",
@@ -143,7 +139,9 @@ def list_tools(options: Namespace, store: Store) -> Outcome:
             for name, field in tool.arguments.model_fields.items()
         ]
         facts = {"name": tool.name, "description": tool.description, "arguments": taken}
-        return Outcome(facts, _words(tool, taken))
+        width = max((len(name) for name in tool.schemas), default=0)
+        lines = [_argument_line(one, width) for one in taken]
+        return Outcome(facts, [f"{tool.name}: {tool.description}", *lines])
     described = {tool.name: re.split(r"(?<!\.)\. ", tool.description)[0].rstrip(". ") for tool in TOOLS}
     width = max(map(len, described))
     return Outcome(

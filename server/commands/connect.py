@@ -9,16 +9,17 @@ import shutil
 import subprocess
 import sys
 from argparse import Namespace
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.problems import BadArgument, MissingTool, NotAllowed, StoreProblem
 from ...analysis.store.store import Store
 from ..terminal.outcome import Outcome
+from ..terminal.wording import problem
 
 if TYPE_CHECKING:
-    from ..connect.clients import Client, Scope, StartCommand, WrittenConfiguration
+    from ..connect.clients import Client, StartCommand, WrittenConfiguration
 
 _UV_CACHE = re.compile(r"(archive|environments)-v\d+")
 """Folders with environments in uv's cache."""
@@ -35,78 +36,81 @@ def execute(options: Namespace, store: Store) -> Outcome:
     return Outcome(*_client_report(options, store), verbatim=True)
 
 
-Told = tuple[dict[str, Any], list[str]]
+Report = tuple[dict[str, Any], list[str]]
 """The same facts as plain data and as text."""
 
 
-def _client_report(options: Namespace, store: Store) -> Told:
+def _client_report(options: Namespace, store: Store) -> Report:
     from ..connect import clients
 
+    if options.write and options.remove:
+        raise problem("write_and_remove")
     if options.client is None:
         if options.write or options.remove:
-            raise BadArgument("This needs the name of a client", fix=f"Known: {', '.join(clients.clients())}")
+            raise problem("no_client", known=list(clients.clients()))
         return _client_list(clients.clients().values())
     client = clients.client(options.client)
-    if options.write and options.remove:
-        raise BadArgument("--write and --remove contradict each other", fix="Give one of them")
-    scope: Scope = "project" if options.project else "user"
-    project = Path(options.project or ".")
-    by_client = scope == "user" and not client.user  # only the client itself writes its file
-    file = Path.home() / client.entries if by_client else client.file(scope, Path.home(), project)
+    project = Path(options.project) if options.project else None
+    file = client.file(Path.home(), project)
     old = clients.existing_entry(client, file) if file.is_file() else {}
-    within = project if options.project else None
-    if options.remove:
-        if by_client:
-            return _run_client(client, [list(client.removes)])
-        return _outcome(client, clients.remove(client, file, within), "removed", "there is no entry for rooflens")
-    earlier = _earlier_options(old) if options.write else []
+    launch, kept = (None, []) if options.remove else _start_command(options, store, old if options.write else {})
+    if launch and not options.write:
+        return _ways(client, launch)
+    if project or client.user:
+        facts, words = _outcome(client, clients.write(client, launch, file, project), launch is not None)
+    else:  # only the client itself writes its file
+        removing = [client.removes] if launch is None or (old and client.removes) else []
+        adding = [client.fill(client.adds, launch)] if launch else []
+        facts, words = _run_client(client, [*removing, *adding])
+    if launch is None:
+        return facts, words
+    return facts, [*words, *_remarks(options, store, launch, kept), client.after]
+
+
+def _start_command(options: Namespace, store: Store, old: dict[str, Any]) -> tuple[StartCommand, list[list[str]]]:
+    """The command that starts the server, and the options that are kept from an ``old`` entry."""
+    from ..connect.clients import StartCommand
+
     given = _options(options, store)
-    kept = [pair for pair in earlier if pair[0] not in {one[0] for one in given} or pair[0] == "--source-root"]
-    pairs = [*kept, *(pair for pair in given if pair not in kept)]
+    names = {pair[0] for pair in given} - {"--source-root"}
+    kept = [pair for pair in _earlier_options(old) if pair[0] not in names]
+    serve = [word for pair in [*kept, *(pair for pair in given if pair not in kept)] for word in pair]
     # A server needs these to reach a store that is not a folder.
     here = [] if store.address == str(store.root) else filter(_OF_STORES.fullmatch, os.environ)
-    variables = {*here, *(old.get("env_vars", ()) if options.write else ())}
-    serve = [word for pair in pairs for word in pair]
-    launch = clients.StartCommand((*_program(options), "serve", *serve), tuple(sorted(variables)))
-    if not options.write:
-        return _ways(client, launch)
-    remarks = _remarks(options, store, launch, kept)
-    if by_client:
-        before = [list(client.removes)] if old and client.removes else []
-        facts, words = _run_client(client, [*before, client.adding_command(launch)])
-    else:
-        written = clients.write(client, launch, file, within)
-        facts, words = _outcome(client, written, "written", "already up to date")
-    return facts, [*words, *remarks, client.after]
+    variables = tuple(sorted({*here, *old.get("env_vars", ())}))
+    return StartCommand((*_program(options), "serve", *serve), variables), kept
 
 
-def _outcome(client: Client, written: WrittenConfiguration, done: str, unchanged: str) -> Told:
+def _outcome(client: Client, written: WrittenConfiguration, added: bool) -> Report:
     """What happened to a configuration file."""
+    done, unchanged = ("written", "already up to date") if added else ("removed", "there is no entry for rooflens")
     words = [f"{written.file}: {done if written.changed else unchanged}"]
     words += [f"{written.backup}: the previous content"] if written.backup else []
     backup = str(written.backup) if written.backup else None
     return {"client": client.name, "file": str(written.file), "changed": written.changed, "backup": backup}, words
 
 
-def _run_client(client: Client, commands: list[list[str]]) -> Told:
+def _run_client(client: Client, commands: Sequence[Sequence[str]]) -> Report:
     """Run the client's own commands. Raises NotAllowed if it has none, MissingTool, or StoreProblem if one fails."""
     if not all(commands):
-        why = f"{client.rewrites}, and it has no command for this"
-        raise NotAllowed(f"{client.title} manages its servers itself", why, client.after)
+        raise problem("no_client_command", client=client)
     for command in commands:
         if (program := shutil.which(command[0])) is None:
-            why = f"{client.rewrites}; its own command would do it"
-            fix = f"Put {command[0]} on the PATH, or select one project with --project"
-            raise MissingTool(f"The program {command[0]} is not on the PATH", why, fix)
+            raise problem("no_client_program", client=client, program=command[0])
         try:
-            done = subprocess.run(
-                [program, *command[1:]], capture_output=True, text=True, timeout=_LONGEST_S, stdin=subprocess.DEVNULL
+            subprocess.run(
+                [program, *command[1:]],
+                check=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=_LONGEST_S,
+                stdin=subprocess.DEVNULL,
             )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise StoreProblem(f"{shlex.join(command)} failed", str(error), "Run it by hand") from error
-        if done.returncode:
-            why = (done.stderr or done.stdout).strip()[-500:] or f"exit status {done.returncode}"
-            raise StoreProblem(f"{shlex.join(command)} failed", why, "Run it by hand")
+        except (OSError, subprocess.SubprocessError) as error:
+            printed = error.stdout.strip() if isinstance(error, subprocess.CalledProcessError) else ""
+            why = printed[-500:] or str(error)
+            raise problem("client_failed", command=shlex.join(command), why=why) from error
     return {"client": client.name, "commands": commands}, [f"ran {shlex.join(command)}" for command in commands]
 
 
@@ -135,7 +139,7 @@ def _remarks(options: Namespace, store: Store, launch: StartCommand, kept: list[
     return words
 
 
-def _client_list(known: Collection[Client]) -> Told:
+def _client_list(known: Collection[Client]) -> Report:
     facts = [
         {"client": one.name, "title": one.title, "user": one.user or None, "project": one.project} for one in known
     ]
@@ -147,16 +151,14 @@ def _files(one: Client) -> str:
     return f"~/{one.user}, or {one.project} of a project" if one.user else f"{one.project} of a project"
 
 
-def _ways(client: Client, launch: StartCommand) -> Told:
+def _ways(client: Client, launch: StartCommand) -> Report:
     """Every way to configure ``client``, for a person to choose from."""
-    own, link, snippet = client.own_command(launch), client.install_link(launch), client.snippet(launch)
-    ways = [[verb, "", f"    {what}", ""] for verb, what in (("Run", own), ("Open", link)) if what]
-    put = [f"Add this to {_files(client)}, or use --write", ""]
-    ways.append([*put, *(f"    {line}" for line in snippet.splitlines()), ""])
-    words = [line for way in ways for line in ("or", "", *way)]
-    words[:2] = [client.title, ""]
-    entry = client.entry(launch)
-    return {"client": client.name, "entry": entry, "command": own}, [*words, client.after]
+    own = client.own_command(launch)
+    file = f"Add this to {_files(client)}, or use --write"
+    ways = {"Run": own, "Open": client.install_link(launch), file: client.snippet(launch)}
+    words = [f"{way}\n\n{indent(text, '    ').rstrip()}\n" for way, text in ways.items() if text]
+    facts = {"client": client.name, "entry": client.entry(launch), "command": own}
+    return facts, [client.title, "", "\nor\n\n".join(words), client.after]
 
 
 def _options(options: Namespace, store: Store) -> list[list[str]]:
@@ -166,44 +168,29 @@ def _options(options: Namespace, store: Store) -> list[list[str]]:
     project, only if it is the same for everyone.
     """
     shared = store.address != str(store.root) or not options.project
-    named = hasattr(options, "store") or (bool(os.environ.get("ROOFLENS_STORE")) and shared)
+    named = hasattr(options, "store") or (os.environ.get("ROOFLENS_STORE") and shared)
     given = [["--store", store.address]] if named else []
-    given += [["--allow-exec"]] if options.allow_exec else []
-    given += [["--read-only"]] if options.read_only else []
+    given += [[f"--{name}"] for name in ("allow-exec", "read-only") if getattr(options, name.replace("-", "_"))]
     return given + [["--source-root", str(Path(root).absolute())] for root in options.source_root]
 
 
 def _program(options: Namespace) -> list[str]:
-    """The command that starts rooflens: the given one, plain ``rooflens`` for shared projects, or else this program."""
+    """The command that starts rooflens: the given one, plain ``rooflens`` for shared projects, or else this program.
+
+    Raises BadArgument for a command that is not valid, and NotAllowed for a temporary installation.
+    """
     if options.command is not None:
         try:
-            words = shlex.split(options.command)
+            if words := shlex.split(options.command):
+                return words
         except ValueError as error:
-            raise BadArgument(f"--command cannot be parsed: {error}", fix="Quote it as for a shell") from error
-        if not words:
-            raise BadArgument(
-                "--command is empty", fix='Name the program, for instance --command "uvx --from FOLDER rooflens"'
-            )
-        return words
+            raise problem("unparsable_command", why=error) from error
+        raise problem("empty_command")
     if options.project:
         return ["rooflens"]
-    return this_program()
-
-
-def this_program() -> list[str]:
-    """The command that starts this installation from any folder. Raises NotAllowed for a temporary installation."""
+    parts = Path(sys.prefix).parts
+    # Environments of Poetry are in a cache too, but permanent.
+    if any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts):
+        raise problem("temporary_installation", folder=sys.prefix)
     started = shutil.which(sys.argv[0]) if Path(sys.argv[0]).name == "rooflens" else None
-    words = [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]
-    if _fleeting(Path(sys.prefix)):
-        raise NotAllowed(
-            f"This rooflens runs from {sys.prefix}, which may be removed at any time",
-            "uvx and `pipx run` create temporary installations",
-            'Install it (`uv tool install`, `pipx install`), or use --command "uvx --from FOLDER rooflens"',
-        )
-    return words
-
-
-def _fleeting(prefix: Path) -> bool:
-    """Whether this is a temporary environment of uvx or `pipx run`. Poetry's are in a cache too, but permanent."""
-    parts = prefix.parts
-    return any(map(_UV_CACHE.fullmatch, parts)) or ("pipx" in parts and "venvs" not in parts)
+    return [str(Path(started).absolute())] if started else [sys.executable, "-m", "rooflens"]

@@ -8,42 +8,41 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.store.store import Store, write_atomically
 from ..terminal.outcome import OK, Misuse, Outcome
+from ..terminal.wording import problem
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _NAME_CHARACTERS = 80
 
 
-def write(store: Store, workloads: Sequence[str], output: str | None) -> Path | None:
-    """Write the page and return its path; None if it was written to the standard output ("-").
+def write(store: Store, workloads: Sequence[str], output: Path | None) -> Path:
+    """Write the page and return its path, which is named after the workloads if ``output`` is None.
 
     An older report is replaced, but no other file (BadArgument). Raises what ``collect`` raises, and StoreProblem if
     the file cannot be written.
     """
+    if output is not None:
+        _refuse_others(output)
+    names, text = _page(store, workloads)
+    target = output or Path(f"rooflens-{_UNSAFE.sub('_', '-'.join(names))[:_NAME_CHARACTERS]}.html")
+    _refuse_others(target)
+    try:
+        write_atomically(target, text)
+    except OSError as error:
+        raise problem("unwritten_file", file=target, why=error.strerror or error) from error
+    return target
+
+
+def _page(store: Store, workloads: Sequence[str]) -> tuple[list[str], str]:
+    """The names of the workloads, and the page about them."""
     from ...tools.report.collect import collect
     from ..mcp.toolbox import functions
     from ..page.build import page
 
-    target = None if output in (None, "-") else Path(str(output))
-    if target is not None:
-        _refuse_others(target)
     document = collect(store, functions(), workloads)
     names = [workload["name"] for workload in document["workloads"]]
-    text = page(document, " → ".join(names))
-    if output == "-":
-        sys.stdout.write(text)
-        return None
-    if target is None:
-        target = Path(f"rooflens-{_UNSAFE.sub('_', '-'.join(names))[:_NAME_CHARACTERS]}.html")
-        _refuse_others(target)
-    try:
-        write_atomically(target, text)
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
-    return target
+    return names, page(document, " → ".join(names))
 
 
 def _refuse_others(target: Path) -> None:
@@ -56,19 +55,21 @@ def _refuse_others(target: Path) -> None:
         with target.open("rb") as opened:
             if opened.read(len(OPENING)) == OPENING.encode():
                 return
-    raise BadArgument(f"{target} exists and is not a report", fix="Choose a new file, or delete the existing one first")
+    raise problem("not_a_report", file=target)
 
 
 def write_report(options: Namespace, store: Store) -> int | Outcome:
     """Write the page, and print its path."""
-    if options.output == "-" and getattr(options, "json", False):
-        raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
     from ...tools.answers.source_text import allowing, roots_of
 
+    to_output = options.output == "-"
+    if to_output and getattr(options, "json", False):
+        raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
     with allowing(roots_of(options.source_root)):
-        written = write(store, options.workloads, options.output)
-    if written is None:
-        return OK
+        if to_output:
+            sys.stdout.write(_page(store, options.workloads)[1])
+            return OK
+        written = write(store, options.workloads, Path(options.output) if options.output else None)
     return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
+from pathlib import Path
 from typing import Any
+
+import tomli
 
 from ...analysis.base.text import count_text
 from ...analysis.store.store import Store
@@ -12,31 +15,17 @@ from ..terminal.outcome import Outcome
 
 
 def first_steps(store: Store) -> Outcome:
-    """Three to five lines: commands that are useful now, each with its purpose."""
+    """Three to five lines: commands that are useful now, each with its purpose (first_steps.toml)."""
     workloads, _ = store.scan()
-    if workloads:
-        newest = workloads[-1]
-        what = f"{count_text(len(workloads), 'workload')} in {store.address}, the newest is {newest.name}:"
-        named = [one for one in workloads if one.name == newest.name]
-        word = shlex.quote(newest.name if len(named) == 1 else newest.id)
-        question, about = (
-            ("timeline", "says where its wall time goes")
-            if newest.events
-            else ("diagnose", "says what limits its kernels")
-        )
-        steps = {
-            "rooflens ls": "lists the workloads",
-            f"rooflens {question} {word}": about,
-            f"rooflens report {word}": "writes a page for the browser",
-        }
-    else:
-        what = f"The store {store.address} is empty:"
-        steps = {
-            "rooflens demo": "shows what rooflens does, on shipped samples; needs no GPU",
-            "rooflens import PATH": "reads a profile: of rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf",
-            "rooflens connect": "lets an AI assistant use it",
-        }
-    steps["rooflens --help"] = "lists all commands"
+    newest = workloads[-1] if workloads else None
+    state = "empty" if newest is None else "timeline" if newest.events else "kernels"
+    word = ""
+    if newest:
+        word = shlex.quote(newest.name if [m.name for m in workloads].count(newest.name) == 1 else newest.id)
+    texts = tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    values = {"store": store.address, "count": count_text(len(workloads), "workload"), "newest": newest, "word": word}
+    steps = {step.format(**values): purpose for step, purpose in (texts[state] | texts["always"]).items()}
+    what = texts["title"]["stored" if newest else "empty"].format(**values)
     width = max(map(len, steps))
     facts = {"store": store.address, "workloads": len(workloads), "commands": list(steps)}
     return Outcome(facts, [what, *(f"  {step:{width}}  {purpose}" for step, purpose in steps.items())])

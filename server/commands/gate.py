@@ -11,11 +11,12 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TextIO
 
-from ...analysis.base.problems import NotFound, StoreProblem, near
+from ...analysis.base.problems import near
 from ...analysis.base.temporary_files import draft_of
 from ...analysis.comparison.gate_limits import StatedLimits, limits
 from ...analysis.store.store import Manifest, Store
 from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
+from ..terminal.wording import problem
 
 _TAG = "tag:"
 _STATUS = {"pass": OK, "fail": REGRESSED, "inconclusive": INCONCLUSIVE}
@@ -43,9 +44,7 @@ def execute(options: Namespace, store: Store) -> Outcome:
         ]
         judgement = gate(sides[0], sides[1], allowed)
     title = f"rooflens gate: {before[0].name} -> {after[0].name}"
-    decided = (
-        options.inconclusive if judgement.verdict == "inconclusive" and options.inconclusive else judgement.verdict
-    )
+    decided = (judgement.verdict == "inconclusive" and options.inconclusive) or judgement.verdict
     remark = _UNDECIDED.format(decided) if decided != judgement.verdict else ""
     if options.markdown:
         summary = gate_text.markdown(judgement, title)
@@ -56,9 +55,9 @@ def execute(options: Namespace, store: Store) -> Outcome:
         **gate_text.facts(judgement),
         "decided_as": decided,
         "markdown": options.markdown,
+        "exit_status": _STATUS[decided],
     }
-    words = [*gate_text.lines(judgement), *([remark] if remark else [])]
-    return Outcome({**facts, "exit_status": _STATUS[decided]}, words, _STATUS[decided])
+    return Outcome(facts, filter(None, [*gate_text.lines(judgement), remark]), _STATUS[decided])
 
 
 def _select_workloads(store: Store, word: str, runs: int, others: Collection[str]) -> list[Manifest]:
@@ -66,22 +65,20 @@ def _select_workloads(store: Store, word: str, runs: int, others: Collection[str
 
     If several programs or GPUs have a tag, only those with the name, target and device count of the newest are used.
     """
-    if not word.startswith(_TAG):
+    known, name = store.scan()[0], word.removeprefix(_TAG)
+    if word.startswith(_TAG):
+        fitting = [m for m in known if name in m.tags]
+    else:
         meant = store.resolve(word)
         if meant.name != word or (runs == 1 and meant.id not in others):
             return [meant]
-        fitting = [m for m in store.scan()[0] if m.name == word]
-    else:
-        fitting = [m for m in store.scan()[0] if word.removeprefix(_TAG) in m.tags]
+        fitting = [m for m in known if m.name == word]
     left = [m for m in reversed(fitting) if m.id not in others]
     newest = [m for m in left if (m.name, m.arch, m.device) == (left[0].name, left[0].arch, left[0].device)][:runs]
     if not newest:
-        tags = sorted({tag for m in store.scan()[0] for tag in m.tags})
-        other = " other" if fitting else ""
-        what = f"There is no{other} workload {word!r}"
-        if word.startswith(_TAG):
-            what = f"No{other} workload has the tag {word.removeprefix(_TAG)!r}"
-        raise NotFound(what, near(word.removeprefix(_TAG), tags), "list_workloads shows names and tags")
+        code = "no_workload_with_tag" if word.startswith(_TAG) else "no_workload"
+        hint = near(name, sorted({tag for m in known for tag in m.tags}))
+        raise problem(code, name=name, other=" other" if fitting else "", hint=hint)
     return newest
 
 
@@ -95,9 +92,8 @@ def _write(target: Path, text: str) -> None:
             stream.write(text)
             stream.flush()
             return
-        appended = os.environ.get(_JOB_SUMMARY) == str(target) and target.is_file()
-        if appended or (target.exists() and not target.is_file()):
-            with target.open("a" if appended else "w", encoding="utf-8") as opened:
+        if target.exists() and (os.environ.get(_JOB_SUMMARY) == str(target) or not target.is_file()):
+            with target.open("a", encoding="utf-8") as opened:
                 opened.write(text)
             return
         file = target.resolve()
@@ -106,8 +102,7 @@ def _write(target: Path, text: str) -> None:
             if file.exists():
                 shutil.copymode(file, draft)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreProblem(f"{target} cannot be written", why, "Choose a file in a writable folder") from error
+        raise problem("unwritten_file", file=target, why=error.strerror or error) from error
 
 
 def _own(target: Path) -> TextIO | None:

@@ -6,9 +6,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.base.problems import BadArgument, Problem
+from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
 from ..terminal.outcome import REFUSED, Outcome
+from ..terminal.wording import problem
 from .call import finish_call
 
 
@@ -45,7 +46,7 @@ def write_check(options: Namespace, store: Store) -> Outcome:
     target = Path(options.output)
     refuse_existing(target)
     if target.suffix not in (".md", ".json"):
-        raise BadArgument(f"{target.name} has no known extension", fix="Use .md (for people) or .json (for programs)")
+        raise problem("unknown_extension", name=target.name)
     answer = finish_call(store, "check_counters", {"device": options.device} if options.device else {})
     if isinstance(answer, Problem):
         raise answer

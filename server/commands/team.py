@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 from argparse import Namespace
+from contextlib import suppress
+from pathlib import Path
 
-from ...analysis.base.problems import BadArgument
 from ...analysis.store.store import Store, is_store
 from ..terminal.outcome import Misuse, Outcome
+from ..terminal.wording import problem
 
 
 def moving(options: Namespace, source: Store, target: Store) -> Outcome:
@@ -34,20 +36,23 @@ def _check_target(word: str, source: Store, target: Store) -> None:
     """Raise BadArgument if TO is probably another workload to copy, or a folder with other files."""
     if target.address != str(target.root):
         return
-    try:
-        there = sorted(entry.name for entry in target.root.iterdir())
-    except OSError:
-        there = []
-    if not there and any(m.name == word or m.id == word for m in source.scan()[0]):
-        why = "it is the name of a workload here"
-        raise BadArgument(
-            f"{word!r} is not a store", why, f"Give the store as the last argument; use ./{word} for a new folder"
-        )
-    if there and not is_store(there):
-        why = f"it contains other files ({', '.join(there[:2])})"
-        raise BadArgument(f"{target.root} is not a store", why, "Give a store, or a folder that is new or empty")
+    there: list[str] = []
+    with suppress(OSError):  # it does not exist, or is no folder
+        there = foreign_entries(target.root)
+    if there:
+        raise problem("foreign_target", root=target.root, names=there[:2])
+    if not any(target.root.glob("*")) and any(word in (m.name, m.id) for m in source.scan()[0]):
+        raise problem("workload_as_store", word=word)
 
 
+def foreign_entries(root: Path) -> list[str]:
+    """The names in a folder that is no store; none if it is empty or a store."""
+    entries = sorted(entry.name for entry in root.iterdir())
+    return [] if is_store(entries) or _OF_STORES.intersection(entries) else entries
+
+
+_OF_STORES = frozenset(("peak", "runs", "tmp", "plots", "derived"))
+"""Folders of a store without workloads."""
 _A_BATCH = 64
 
 
@@ -56,11 +61,7 @@ def create_catalogue(options: Namespace, store: Store) -> Outcome:
     from ...analysis.store.remote.lake_store import LakeStore
 
     if not isinstance(store, LakeStore):
-        raise BadArgument(
-            f"{store.address} needs no setup",
-            "folders and places in a bucket are created at the first import",
-            "For a catalogue, use --store 'ducklake:postgres:dbname=NAME host=HOST'",
-        )
+        raise problem("no_setup", store=store)
     made = store.catalogue.create(options.data)
     told = "a new catalogue" if made else "the catalogue exists already"
     return Outcome({"store": store.address, "new": made}, [f"{store.address}: {told}"])

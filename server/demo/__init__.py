@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,11 @@ def demo(store: Store | None, facts: dict[str, Any], *, benchmark: bool = False)
     measures this machine.
     """
     script = tomli.loads(Path(__file__).with_name("demo.toml").read_text(encoding="utf-8"))
-    with _store(store) as where:
+    with ExitStack() as stack:
+        where = store
+        if where is None:
+            made = tempfile.TemporaryDirectory(prefix="rooflens-demo-", ignore_cleanup_errors=True)
+            where = Store(stack.enter_context(made))
         # The pictures remain for a day. In a shared temporary folder, others could prepare links under a known name.
         folder = store.root / "plots" if store else Path(tempfile.mkdtemp(prefix="demo-", dir=private_folder()))
         facts["pictures"] = []
@@ -96,15 +100,6 @@ def _ceilings(store: Store, columns: list[str]) -> Iterator[str]:
     yield from _show(measured, "ceilings", columns)
     yield from (f"   {note}" for note in measured.notes)
     yield ""
-
-
-@contextmanager
-def _store(given: Store | None) -> Iterator[Store]:
-    if given is not None:
-        yield given
-        return
-    with tempfile.TemporaryDirectory(prefix="rooflens-demo-", ignore_cleanup_errors=True) as folder:
-        yield Store(folder)
 
 
 def _show(

@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 
 from ... import __version__
-from ...analysis.base.problems import BadArgument, StoreProblem
+from ...analysis.base.problems import StoreProblem
 from ...analysis.base.text import visible_lines
 from ...analysis.store.store import Store
 from ...tools.device.machine.model import Check
 from ...tools.list_workloads import list_workloads
 from ...tools.running import run_state as runs
+from ..terminal.wording import problem
 from .scrubber import Scrubber, here
 
 _LOG = 60_000
@@ -87,12 +88,10 @@ def write_new(path: Path, content: bytes) -> None:
         with open(path, "xb", opener=partial(os.open, mode=0o600)) as file:
             file.write(content)
     except OSError as error:
-        raise BadArgument(
-            f"{path} cannot be written", str(error), "Choose a new file in a folder of your own"
-        ) from error
+        raise problem("unwritten_bundle", file=path, why=error) from error
 
 
 def refuse_existing(path: Path) -> None:
     """Raise BadArgument if the path exists, even as a dangling link."""
     if path.exists() or path.is_symlink():
-        raise BadArgument(f"{path} exists already", fix="Choose a new file, or delete the existing one first")
+        raise problem("file_exists", file=path)

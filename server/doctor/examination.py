@@ -13,7 +13,7 @@ from pathlib import Path
 import tomli
 
 from ...analysis.base.extensions import CATALOGUE, GROUPS, READERS, Extension, extensions
-from ...analysis.base.problems import NotFound, Problem, join_sentences
+from ...analysis.base.problems import Problem, join_sentences
 from ...analysis.catalogue import metrics as catalog
 from ...analysis.catalogue import targets
 from ...analysis.catalogue.files import VARIABLE, extension_folder
@@ -24,8 +24,10 @@ from ...tools.device.machine.model import Check, Device, InstalledProfiler, Root
 from ...tools.device.machine.survey import Machine, survey
 from ...tools.device.machine.sysfs import clean, path_exists
 from ...tools.running.known_failures import defects_here
+from ..terminal.wording import problem
 
 _LOW_GB = 2.0
+_OTHER_STORE = "Use another store with --store or ROOFLENS_STORE"
 _VENDORS = {"amd": "AMD", "nvidia": "NVIDIA", "cpu": "CPU"}
 _WITHOUT_GPU = (
     "profiles taken elsewhere can be imported and fully analysed; `rooflens tools` lists the tools, "
@@ -33,13 +35,8 @@ _WITHOUT_GPU = (
 )
 
 
-def doctor(store: Store, *, roots: Roots | None = None) -> list[Check]:
-    """Run every check. Each has a time limit, and none of them writes."""
-    return examine(store, roots or Roots())[1]
-
-
 def examine(store: Store, roots: Roots) -> tuple[Machine, list[Check]]:
-    """The survey of the machine, and the result of every check."""
+    """The survey of the machine, and the result of every check. Each has a time limit, and none of them writes."""
     machine = survey(roots)
     return machine, _checks(store, machine, roots)
 
@@ -97,7 +94,7 @@ def draft_target(machine: Machine) -> tuple[str, str]:
     unknown = next((gpu for gpu in machine.gpus if gpu.arch and gpu.arch not in known), None)
     if unknown is None or unknown.arch is None:
         here = ", ".join(sorted({gpu.arch or "an unknown target" for gpu in machine.gpus})) or "no GPU is visible"
-        raise NotFound("There is no GPU here that needs a file", here, "Run it on the machine with the unknown GPU")
+        raise problem("no_unknown_gpu", here=here)
     stated = Counter(machine.limits.get((unknown.vendor, unknown.index), {}))
     return unknown.arch, _draft(unknown.arch, unknown, stated)
 
@@ -109,8 +106,7 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
     near = targets.gpu(like) if like else None
     name = gpu.name or target
     limits = "".join(f"{block} = {number}\n" for block, number in near.counter_limits.items()) if near else ""
-    named = json.dumps(name.removeprefix("AMD "))
-    head = sentence(
+    text = sentence(
         "draft.head",
         target=target,
         variable=VARIABLE,
@@ -120,16 +116,14 @@ def _draft(target: str, gpu: Device, stated: Counter[str]) -> str:
         name=json.dumps(name),
         brand='brand = "AMD"\n' if gpu.vendor == "amd" else "",
     )
-    pci = sentence("draft.pci", id=stated["device_id"], name=named) if "device_id" in stated else ""
-    registers = sentence("draft.registers", like=like, limits=limits) if limits else ""
-    parts = [head + pci + registers, *_driver_figures("fact", stated)]
+    if "device_id" in stated:
+        text += sentence("draft.pci", id=stated["device_id"], name=json.dumps(name.removeprefix("AMD ")))
+    if limits:
+        text += sentence("draft.registers", like=like, limits=limits)
+    occupancy = ["".join([sentence("draft.occupancy"), *_driver_figures("limit", stated)])]
     if gpu.vendor == "amd" or like is None:
-        parts.append(
-            "# Limits of occupancy: as for the near target; LLVM's AMDGPU backend defines them ([occupancy]).\n"
-        )
-    else:
-        parts.append("".join(["[occupancy]\n", *_driver_figures("limit", stated)]))
-    return "\n".join([*parts, _sheet(target, gpu, stated)])
+        occupancy = [sentence("draft.no_occupancy")]
+    return "\n".join([text, *_driver_figures("fact", stated), *occupancy, _sheet(target, gpu, stated)])
 
 
 def _driver_figures(kind: str, stated: Counter[str]) -> Iterator[str]:
@@ -163,22 +157,20 @@ def _sheet(target: str, gpu: Device, stated: Counter[str]) -> str:
 
 def _store(store: Store) -> list[Check]:
     """Check whether the store can be read and written, its free space, and its damaged entries."""
-    elsewhere = "Use another store with --store or ROOFLENS_STORE"
-    place = store.root
-    while not path_exists(place) and place != place.parent:
-        place = place.parent
+    place = next(folder for folder in (store.root, *store.root.parents) if path_exists(folder))
     copies = f"{store.address}, copies in " if store.address != str(store.root) else ""
     where = f"{copies}{store.root}" + ("" if place == store.root else " (made at the first import)")
     writable = place.is_dir() and os.access(place, os.W_OK | os.X_OK)
     state = ", writable" if writable else f": {place} cannot be written"
-    checks = [_judge_check("store", writable, f"{where}{state}", "" if writable else elsewhere)]
     free = shutil.disk_usage(place).free / 1e9
-    low = free < _LOW_GB
-    checks.append(_judge_check("free space", not low, f"{free:.1f} GB", elsewhere if low else ""))
+    checks = [
+        _judge_check("store", writable, f"{where}{state}", _OTHER_STORE),
+        _judge_check("free space", free >= _LOW_GB, f"{free:.1f} GB", _OTHER_STORE),
+    ]
     try:
         known, broken = store.scan()
     except Problem as problem:
-        return [*checks, _judge_check("workloads", False, problem.text, elsewhere)]
+        return [*checks, _judge_check("workloads", False, problem.text, _OTHER_STORE)]
     checks.append(_judge_check("workloads", True, f"{len(known)} readable"))
     fix = "Import the profile again, or delete the entry"
     return checks + [_judge_check("damaged entry", False, clean(line, 200), fix) for line in broken]
@@ -246,4 +238,4 @@ def _profiler(profiler: InstalledProfiler, machine: Machine) -> Check:
 
 
 def _judge_check(name: str, sound: bool, observed: str, fix: str = "") -> Check:
-    return Check(name=name, state="ok" if sound else "warning", found=observed, fix=fix)
+    return Check(name=name, state="ok" if sound else "warning", found=observed, fix="" if sound else fix)

@@ -49,15 +49,10 @@ class Scrubber:
         if self.home != Path("/"):
             text = re.sub(rf"{re.escape(str(self.home))}(?![\w.-])", "~", text)
         text = _FOREIGN_HOME.sub(r"\1/[user]", text)
-        for name, placeholder in (
-            (self.host, "[host]"),
-            (self.host.partition(".")[0], "[host]"),
-            (self.user, "[user]"),
-        ):
+        names = {self.host: "[host]", self.host.partition(".")[0]: "[host]", self.user: "[user]"}
+        for name, placeholder in names.items():
             if len(name) >= _SHORTEST_NAME and name.lower() not in _COMMON:
-                text = re.sub(
-                    rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", placeholder, text, flags=re.IGNORECASE
-                )
+                text = re.sub(rf"(?i)(?<![a-z0-9]){re.escape(name)}(?![a-z0-9])", placeholder, text)
         return text
 
     def command(self, line: str) -> str:
@@ -79,11 +74,10 @@ class Scrubber:
     def _assignment(self, match: re.Match[str]) -> str:
         """Redact ``NAME=value`` for a variable of the environment, or for anything that is named like a secret."""
         name, sign, _ = match.groups()
+        secret: object = _ENDS_SECRET.search(name)
         if "=" in sign:
-            told = name in self.environment or SECRET.search(name.replace("-", "_"))
-        else:
-            told = _ENDS_SECRET.search(name)
-        return f"{name}{sign}{HIDDEN}" if told else match[0]
+            secret = name in self.environment or SECRET.search(name.replace("-", "_"))
+        return f"{name}{sign}{HIDDEN}" if secret else match[0]
 
 
 def here() -> Scrubber:

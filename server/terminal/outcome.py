@@ -47,12 +47,21 @@ class Outcome:
     """Whether the text is trusted and meant for a program, such as a shell script, and is printed unchanged."""
 
 
-class Misuse(Exception):
+class Misuse(Problem):
     """An invalid command line: ``what`` is wrong, and how to ``fix`` it."""
 
     def __init__(self, what: str, fix: str = "") -> None:
-        self.what, self.fix = what, fix
-        super().__init__(what)
+        super().__init__(what, "", fix)
+
+    @property
+    def code(self) -> str:
+        """The code for programs."""
+        return "usage"
+
+    @property
+    def text(self) -> str:
+        """The message for people, which begins with the usage."""
+        return "\n".join(filter(None, (self.fix, self.what)))
 
 
 def tell(outcome: Outcome, as_json: bool) -> int:
@@ -78,22 +87,12 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
 
 def refuse(problem: Problem, as_json: bool) -> int:
     """Print a problem and return the exit status."""
-    return _fail(REFUSED, error_facts(problem), problem.text, as_json)
-
-
-def misunderstood(misuse: Misuse, as_json: bool) -> int:
-    """Print what is wrong with the command line and return the exit status."""
-    words = "\n".join(filter(None, (misuse.fix, misuse.what)))
-    return _fail(USAGE, _error("usage", misuse.what, "", misuse.fix), words, as_json)
-
-
-def _fail(status: int, error: dict[str, str], words: str, as_json: bool) -> int:
     with _read_or_not():
         if as_json:
-            print_json({"error": error})
+            print_json({"error": error_facts(problem)})
         else:
-            print(inert(words), file=sys.stderr)
-    return status
+            print(inert(problem.text), file=sys.stderr)
+    return USAGE if isinstance(problem, Misuse) else REFUSED
 
 
 @contextmanager
@@ -112,11 +111,7 @@ def unread() -> None:
 
 def error_facts(problem: Problem) -> dict[str, str]:
     """A problem as plain data: code, what, why, fix."""
-    return _error(problem.code, problem.what, problem.why, problem.fix)
-
-
-def _error(code: str, what: str, why: str, fix: str) -> dict[str, str]:
-    return {"code": code, "what": inert(what), "why": inert(why), "fix": inert(fix)}
+    return {name: inert(getattr(problem, name)) for name in ("code", "what", "why", "fix")}
 
 
 def print_line(line: str, *, verbatim: bool = False) -> None:

@@ -126,6 +126,14 @@ def test_what_has_no_picture_shows_itself_without_one(
     found = store.occupancy("gfx90a", vgprs=64, workgroup_size=256)
     assert found.png is None and "<img" not in found._repr_html_() and "waves_per_cu" in found._repr_html_()
     bare = rooflens.open(tmp_path / "store").import_profile(profile(), name="bare")
+
+    def fail() -> None:
+        raise rooflens.Problem("A font is <missing>")
+
+    found = store["yax_before"].roofline()
+    found._draw = fail  # type: ignore[assignment]
+    assert found.png is None and found.svg is None
+    assert "No picture: A font is" in found._repr_html_() and "<missing>" not in found._repr_html_()
     for kind in ("speed_of_light", "host"):
         with pytest.raises(rooflens.Problem):
             bare.plot(kind)
@@ -272,6 +280,7 @@ def test_names_of_others_cannot_act_in_a_notebook(tmp_path: Path, profile: Profi
 def test_objects_say_what_they_are_in_a_line_or_two(store: rooflens.OpenStore) -> None:
     w = store["yax_before"]
     assert len(repr(store).splitlines()) <= 2 and str(store.root) in repr(store)
+    assert {"name", "arch", "tags", "created_ns", "metrics"} <= set(dir(w))
     assert len(repr(w).splitlines()) <= 2 and "1 dispatch of 1 kernel" in repr(w) and "gfx90a" in repr(w)
 
 

@@ -30,7 +30,7 @@ def bare(tmp_path: Path) -> Roots:
 
 
 def test_a_machine_without_a_gpu(tmp_path: Path, bare: Roots) -> None:
-    checks = named(module.doctor(Store(tmp_path / "store"), roots=bare))
+    checks = named(module.examine(Store(tmp_path / "store"), bare)[1])
     assert {"Python", "mcp", "duckdb", "store", "free space", "GPU", "perf", "hip-python", "without a GPU"} <= set(
         checks
     )
@@ -43,13 +43,13 @@ def test_a_machine_without_a_gpu(tmp_path: Path, bare: Roots) -> None:
 def test_damaged_entries_are_listed(tmp_path: Path, bare: Roots) -> None:
     (tmp_path / "workload=broken").mkdir()
     (tmp_path / "foreign\x1b[31m").mkdir()
-    damaged = [c for c in module.doctor(Store(tmp_path), roots=bare) if c.name == "damaged entry"]
+    damaged = [c for c in module.examine(Store(tmp_path), bare)[1] if c.name == "damaged entry"]
     assert len(damaged) == 2 and all(c.state == "warning" and c.fix and c.found.isprintable() for c in damaged)
 
 
 def test_a_store_that_cannot_be_written(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
-    checks = named(module.doctor(Store(tmp_path / "file"), roots=bare))
+    checks = named(module.examine(Store(tmp_path / "file"), bare)[1])
     assert checks["store"].state == checks["workloads"].state == "warning" and "--store" in checks["store"].fix
 
 
@@ -58,12 +58,12 @@ def test_a_folder_that_may_only_be_read_is_no_place_for_a_store(
     allowed: int, state: str, tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: mode & allowed == mode)
-    assert named(module.doctor(Store(tmp_path), roots=bare))["store"].state == state
+    assert named(module.examine(Store(tmp_path), bare)[1])["store"].state == state
 
 
 def test_little_room(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOW_GB", 1e12)
-    check = named(module.doctor(Store(tmp_path), roots=bare))["free space"]
+    check = named(module.examine(Store(tmp_path), bare)[1])["free space"]
     assert check.state == "warning" and check.fix
 
 
@@ -158,7 +158,7 @@ def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.Mo
     node.mkdir(parents=True)
     (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndevice_id 29711\n")
     monkeypatch.setattr(programs, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
-    checks = module.doctor(Store(tmp_path / "store"), roots=Roots(base=base, search="", site=None))
+    checks = module.examine(Store(tmp_path / "store"), Roots(base=base, search="", site=None))[1]
     assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
     about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]
     assert [check.name for check in about] == ["counters (AMD)"]
@@ -177,7 +177,7 @@ def test_gpus_counters_and_profilers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     )
     machine = Machine([gpu], [ncu], {"nvidia": refused}, ["a note"])
     monkeypatch.setattr(module, "survey", lambda roots: machine)
-    checks = named(module.doctor(Store(tmp_path)))
+    checks = named(module.examine(Store(tmp_path), Roots())[1])
     assert "132 SMs" in checks["GPU 0 (NVIDIA)"].found and "151 GB (140 GiB)" in checks["GPU 0 (NVIDIA)"].found
     assert (checks["counters (NVIDIA)"].state, checks["counters (NVIDIA)"].fix) == ("warning", "run as root")
     assert checks["ncu"].state == "warning" and checks["ncu"].found.endswith("see counters (NVIDIA)")
@@ -192,5 +192,5 @@ def test_a_broken_profiler_is_told_although_counters_are_refused(
     for broken, ending, fix in ((frozenset({"perf"}), "perf ended", "mend it"), (frozenset(), "counters (CPU)", "")):
         machine = Machine([], [perf], {"cpu": refused}, [], broken)
         monkeypatch.setattr(module, "survey", lambda roots, machine=machine: machine)
-        check = named(module.doctor(Store(tmp_path)))["perf"]
+        check = named(module.examine(Store(tmp_path), Roots())[1])["perf"]
         assert (check.state, check.fix) == ("warning", fix) and check.found.endswith(ending)

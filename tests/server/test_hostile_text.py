@@ -26,13 +26,14 @@ from rooflens.analysis.base import text as texts
 from rooflens.analysis.base.kernel_names import names_shortened_to
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
-from rooflens.server.doctor.examination import doctor
+from rooflens.server.doctor.examination import examine
 from rooflens.server.mcp import app, toolbox
 from rooflens.server.terminal import log
 from rooflens.tests.waiting import at_most
 from rooflens.tools.base import progress
 from rooflens.tools.base.results import Result, table
 from rooflens.tools.base.untrusted_text import plain_text, visible_name
+from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.plot import PlotResult
 from rooflens.tools.rendering import render
 
@@ -506,7 +507,7 @@ def test_the_command_line_prints_no_markup_of_a_profile(hostile: Store, tmp_path
         )
         printed = [done.stderr, *strings(json.loads(done.stdout or "{}"))]
         assert [what for line in printed if (what := active(line))] == []
-    damaged = [check.found for check in doctor(Store(root)) if check.name == "damaged entry"]
+    damaged = [check.found for check in examine(Store(root), Roots())[1] if check.name == "damaged entry"]
     assert damaged and active(texts.inert("\n".join(damaged))) == []
     done = subprocess.run(
         [sys.executable, "-m", "rooflens", "--store", str(root), "doctor"], capture_output=True, text=True

@@ -41,7 +41,8 @@ def test_it_prints_nothing_and_imports_nothing_heavy() -> None:
         "import sys, json; from rooflens.tools import list_devices as devices;"
         "from rooflens.server.doctor import examination; from rooflens.analysis.store.store import Store\n"
         "early = [m for m in sys.argv[1:] if m in sys.modules]; devices.list_devices(Store('absent'))\n"
-        "examination.doctor(Store('absent')); print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
+        "examination.examine(Store('absent'), examination.Roots())\n"
+        "print(json.dumps([early, [m for m in sys.argv[1:] if m in sys.modules]]))"
     )
     done = subprocess.run([sys.executable, "-c", code, *HEAVY], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [[], []] and done.stderr == ""

@@ -58,11 +58,7 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
     if form.name == "csv":
         table = getattr(result, verb.table, None) if verb.table else None
         if not isinstance(table, Table):
-            what = (
-                f"the answer of {verb.name} has no table"
-                if not verb.table
-                else f"this answer has no table {verb.table}"
-            )
+            what = f"this answer has no table {verb.table}" if verb.table else f"the answer of {verb.name} has no table"
             raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
         if table.truncated:
             print(_cut_table_text(table, verb), file=sys.stderr)

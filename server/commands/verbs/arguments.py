@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....analysis.base.problems import BadArgument, near
 from ...terminal.outcome import Misuse
-from . import Positional, Verb
+from . import Verb
 
 if TYPE_CHECKING:
     from ...mcp.toolbox import Tool
@@ -84,26 +84,22 @@ def _by_place(
     arguments: dict[str, Any] = {}
     for one in open_places:
         if one.kind == "program":
-            words_of_program, left = [*left, *program], []
-            if words_of_program:
-                arguments[one.name] = words_of_program
-            program = []
+            taken, left, program = [*left, *program], [], []
         elif one.kind in ("several", "list", "text"):
-            if left:
-                arguments[one.name] = _all_words(one, left, schemas[one.name], verb)
-            left = []
+            taken, left = left, []
         elif left and (one.kind == "required" or surplus > 0):
             surplus -= one.kind == "optional"
-            arguments[one.name] = _value(one.name, [left.pop(0)], schemas[one.name], verb)
+            taken = [left.pop(0)]
+        else:
+            continue
+        if one.kind == "text" and taken:
+            arguments[one.name] = " ".join(taken)
+        elif taken:
+            single = len(taken) == 1 and one.kind != "program"
+            arguments[one.name] = _value(one.name, taken, schemas[one.name], verb) if single else taken
     if left or program:
         raise misuse(verb, f"{(left or program)[0]!r} is one word too many")
     return arguments
-
-
-def _all_words(place: Positional, words: list[str], schema: Any, verb: Verb) -> Any:
-    if place.kind == "text":
-        return " ".join(words)
-    return _value(place.name, words, schema, verb) if len(words) == 1 else words
 
 
 def _known_names(key: str, schemas: Mapping[str, Any], verb: Verb) -> str:
@@ -117,15 +113,12 @@ def _known_names(key: str, schemas: Mapping[str, Any], verb: Verb) -> str:
 
 def _value(name: str, texts: Sequence[str], schema: Any, verb: Verb) -> Any:
     """The value of the texts given for one argument: several are the entries of a list."""
-    if len(texts) > 1:
-        if "array" not in _kinds(schema):
-            raise misuse(verb, f"{name} is given {len(texts)} times")
-        return [entry for text in texts for entry in _as_list(_one_value(text, schema))]
-    return _one_value(texts[0], schema)
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    values = [_one_value(text, schema) for text in texts]
+    if len(values) == 1:
+        return values[0]
+    if "array" not in _kinds(schema):
+        raise misuse(verb, f"{name} is given {len(texts)} times")
+    return [entry for value in values for entry in (value if isinstance(value, list) else [value])]
 
 
 def _one_value(text: str, schema: Any) -> Any:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.problems import BadArgument, BadInput, Problem, StoreProblem
+from ....analysis.base.problems import BadInput, Problem
 from ....analysis.base.text import count_text, inert
 from ....analysis.store.store import Store
 from ....tools.answers.sentences import sentence
 from ....tools.base.results import Result
 from ...terminal import log
 from ...terminal.outcome import OK, REFUSED, Outcome, error_facts, print_json, print_line
+from ...terminal.wording import problem
 from . import Verb
 from .answers import Form, answer_text, print_rows
 from .arguments import misuse, validate
@@ -43,11 +44,15 @@ class ImportedPath:
     @property
     def row(self) -> list[Any]:
         """The cells of ``_COLUMNS``; the warnings are counted."""
-        problem = self.answer.text if isinstance(self.answer, Problem) else None
-        facts = {**self.facts, "path": self.path, "problem": problem}
-        if not problem:
-            facts["warnings"] = len(facts["warnings"])
-        return [facts.get(name) for name in _COLUMNS]
+        if isinstance(self.answer, Problem):
+            facts: dict[str, Any] = {"problem": self.answer.text}
+        else:
+            facts = self.facts | {"warnings": self._warnings}
+        return [(facts | {"path": self.path}).get(name) for name in _COLUMNS]
+
+    @property
+    def _warnings(self) -> int:
+        return len(getattr(self.answer, "warnings", ()))
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -62,8 +67,7 @@ class ImportedPath:
         """One line for people, and a second one with the problem."""
         if isinstance(self.answer, Problem):
             return f"failed    {self.path}\n          {problem_with_commands(self.answer).text}"
-        warnings = self.row[_COLUMNS.index("warnings")]
-        warned = f" {count_text(warnings, 'warning')}." if warnings else ""
+        warned = f" {count_text(self._warnings, 'warning')}." if self._warnings else ""
         return f"imported  {self.path}: {self.answer.answer}{warned}"
 
 
@@ -146,12 +150,15 @@ def _is_recognised(path: Path) -> bool:
 def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: bool) -> list[ImportedPath]:
     """Print a line for each path as soon as it is done, or the whole answer if there is only one."""
     results: list[ImportedPath] = []
+    waiting: list[ImportedPath] = []
     for one in work:
         results.append(one)
-        if form.name == "text":
-            due = results if len(results) == 2 and not several else results[-1:]
-            for result in due if several or len(results) > 1 else []:
+        waiting.append(one)
+        several = several or len(results) > 1
+        if several and form.name == "text":
+            for result in waiting:
                 print_line(result.line)
+            waiting.clear()
     failed = [one for one in results if isinstance(one.answer, Problem)]
     if form.name == "csv":
         for one in failed:
@@ -160,7 +167,7 @@ def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: b
     elif form.name == "json":
         imported = [one.facts for one in results if one not in failed]
         print_json({"imported": imported, "failed": [one.facts for one in failed]})
-    elif several or len(results) > 1:
+    elif several:
         print_line(f"{len(results) - len(failed)} of {count_text(len(results), 'profile')} imported")
     elif isinstance(results[0].answer, Problem):
         raise results[0].answer
@@ -191,79 +198,56 @@ def write_scripts(store: Store, arguments: dict[str, Any], options: Namespace) -
         raise plan
     assert isinstance(plan, PlanResult)
     folder = Path(options.write).expanduser()
+    imports = [command_line(call) for call in plan.next if call.tool == "import_profile"]
+    quoted = " and ".join(f"`{one}`" for one in imports)
+    words = [sentence("script.instructions", script=_SCRIPT, imports=quoted), *(f"- {note}" for note in plan.notes)]
     files = {str(name): str(text) for name, _, text in plan.files.rows}
-    files |= {_SCRIPT: _script(plan), _README: _readme(plan)}
+    files |= {_SCRIPT: _script(plan), _README: _readme(plan, *words)}
     _write(folder, files, force=options.force)
     runs = count_text(plan.application_runs, "run")
-    return Outcome(
-        {
-            "folder": str(folder),
-            "files": sorted(files),
-            "application_runs": plan.application_runs,
-            "import": _imports(plan),
-            "notes": plan.notes,
-        },
-        [
-            f"{folder / _SCRIPT}: {runs} of the program under {plan.profiler} for {plan.gpu}",
-            *(f"{folder / name}" for name in sorted(files) if name != _SCRIPT),
-            "",
-            _instructions(plan),
-            *(f"- {note}" for note in plan.notes),
-        ],
-    )
+    facts = {
+        "folder": str(folder),
+        "files": sorted(files),
+        "application_runs": plan.application_runs,
+        "import": imports,
+        "notes": plan.notes,
+    }
+    others = [str(folder / name) for name in sorted(files) if name != _SCRIPT]
+    script = f"{folder / _SCRIPT}: {runs} of the program under {plan.profiler} for {plan.gpu}"
+    return Outcome(facts, [script, *others, "", *words])
 
 
-def _imports(plan: PlanResult) -> list[str]:
-    return [command_line(call) for call in plan.next if call.tool == "import_profile"]
-
-
-def _instructions(plan: PlanResult) -> str:
-    """One line: what to run where, and how to import the result."""
-    imports = " and ".join(f"`{one}`" for one in _imports(plan))
-    return sentence("script.instructions", script=_SCRIPT, imports=imports)
-
-
-def _readme(plan: PlanResult) -> str:
-    lines = [f"# {plan.profiler} for {plan.gpu}", "", _instructions(plan)]
+def _readme(plan: PlanResult, instructions: str, *notes: str) -> str:
+    lines = [f"# {plan.profiler} for {plan.gpu}", "", instructions]
     if plan.launchers:
         lines += ["", f"With many ranks, start every command of {_SCRIPT} by your launcher, as here the last one:", ""]
         lines += [f"    {line}" for line in dict.fromkeys(plan.launchers.values())]
-    return "\n".join([*lines, "", *(f"- {note}" for note in plan.notes), ""])
+    return "\n".join([*lines, "", *notes, ""])
 
 
 def _script(plan: PlanResult) -> str:
     """The script; sbatch reads the lines that begin with #SBATCH, bash ignores them."""
     steps = [
-        f"echo '{number} of {len(plan.commands)}: {command.step}'\n{command.shell or ''}\n"
+        sentence("script.step", number=number, of=len(plan.commands), step=command.step, shell=command.shell or "")
         for number, command in enumerate(plan.commands, 1)
     ]
-    needed = [
-        _stop_unless(f"command -v {plan.profiler} > /dev/null", f"{plan.profiler} is not in PATH: load its module"),
-        *(
-            _stop_unless(f"[ -f {shlex.quote(str(name))} ]", f"{name} is missing: copy all files that rooflens wrote")
-            for name, _, _ in plan.files.rows[:1]
-        ),
-        plan.prepare,
-    ]
+    files = [sentence("script.file", name=shlex.quote(str(name))) for name, _, _ in plan.files.rows[:1]]
     return sentence(
         "script.text",
         gpus="#SBATCH --gpus=1\n" if plan.gpu != "cpu" else "",
         runs=plan.application_runs,
         gpu=plan.gpu,
-        needed="\n".join(needed),
+        profiler=plan.profiler,
+        needed="".join([*files, plan.prepare]),
         steps="\n".join(steps),
     )
-
-
-def _stop_unless(condition: str, message: str) -> str:
-    return f"{condition} || {{ echo {shlex.quote(message)} >&2; exit 1; }}"
 
 
 def _write(folder: Path, files: dict[str, str], *, force: bool) -> None:
     """Write the files below a folder, none of them if one exists and ``force`` is not given."""
     existing = [name for name in files if (folder / name).exists() or (folder / name).is_symlink()]
     if existing and not force:
-        raise BadArgument(f"{folder / existing[0]} exists", fix="Choose another folder, or replace files with --force")
+        raise problem("script_exists", file=folder / existing[0])
     try:
         for name, text in files.items():
             target = folder / name
@@ -272,5 +256,4 @@ def _write(folder: Path, files: dict[str, str], *, force: bool) -> None:
             target.write_text(text, encoding="utf-8")
         (folder / _SCRIPT).chmod(0o755)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise StoreProblem(f"{folder} cannot be written", why, "Choose a folder in which you may write") from error
+        raise problem("unwritten_scripts", folder=folder, why=error.strerror or error) from error

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from rooflens.analysis.base.problems import NotAllowed, NotFound
+from rooflens.analysis.base.problems import NotFound
 from rooflens.server.cli import parser
 from rooflens.server.connect.clients import Client, StartCommand, client, clients
 
@@ -68,12 +68,10 @@ def test_a_link_carries_the_entry() -> None:
 def test_files_are_where_each_client_looks(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     codex = client("codex")
-    assert codex.file("user", home, project, {}) == home / ".codex" / "config.toml"
-    assert codex.file("user", home, project, {"CODEX_HOME": "/elsewhere"}) == Path("/elsewhere/config.toml")
-    assert client("vscode").file("project", home, project, {}) == project / ".vscode" / "mcp.json"
-    for name in ("claude-code", "vscode"):
-        with pytest.raises(NotAllowed, match=r"without --write shows its command; or select a project"):
-            client(name).file("user", home, project, {})
+    assert codex.file(home, None, {}) == home / ".codex" / "config.toml"
+    assert codex.file(home, None, {"CODEX_HOME": "/elsewhere"}) == Path("/elsewhere/config.toml")
+    assert client("vscode").file(home, project, {}) == project / ".vscode" / "mcp.json"
+    assert client("claude-code").file(home, None, {}) == home / ".claude.json"
 
 
 def test_an_unknown_client_is_refused_with_near_names() -> None:
