@@ -444,7 +444,7 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
         "so": sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails"),
         "why": getattr(kernel.profiled, "reason", None),
     }
-    return [note(code, **values) for code, so in applies.items() if so]
+    return [note(code, **values) for code, applying in applies.items() if applying]
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

@@ -174,21 +174,21 @@ def _hints(done: Manifest) -> list[str]:
         "imported.static_lds": launched and done.vendor == "amd" and done.format != "rocprofv3",
     }
     fitting = [name for name in targets.targets() if targets.gpu(name).vendor == done.vendor]
-    return [sentence(code, fitting=fitting, arch=done.arch) for code, so in applies.items() if so]
+    return [sentence(code, fitting=fitting, arch=done.arch) for code, applying in applies.items() if applying]
 
 
 def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
     about = {"workload": done.id}
     overview = next_call("compute_metrics", "the figures that show where the time goes", **about, metrics=["overview"])
     kernels = next_call("list_workloads", "its kernels by time", **about)
-    lines = next_call("find_hotspots", "the lines and instructions that cost the time", **about)
+    first = next_call("find_hotspots", "the lines and instructions that cost the time", **about)
     if _is_of_host(done):
         return [next_call("find_hotspots", "the lines of the host's code", **about, by="host_line")]
     if done.events and (done.counters or not has_code):
         why = "where the wall time goes, and whether the GPU is the limit"
-        lines = next_call("compute_timeline", why, **about)
+        first = next_call("compute_timeline", why, **about)
     elif has_code and done.counters:
-        return [overview, lines]
+        return [overview, first]
     elif not has_code:
         return [overview, kernels] if done.arch in catalog.targets_with_metrics() and done.counters else [kernels]
-    return [lines, kernels] if done.dispatches else [lines]
+    return [first, kernels] if done.dispatches else [first]

@@ -89,7 +89,7 @@ def _summary(machine: Machine) -> str:
     for one in sorted(fitting, key=lambda p: p.usable is False)[:1]:
         code = "devices.not_usable" if one.usable is False else "devices.profiler"
         version = f"{one.version} " if one.version else ""
-        profiler = sentence(code, name=one.name, version=version, why=one.why or "see below")
+        profiler = sentence(code, of=one, version=version, why=one.why or "see below")
     names = Counter(gpu.name or gpu.arch or gpu.vendor for gpu in machine.gpus)
     gpus = [f"{n} x {name}" for name, n in names.items()]
     return sentence("devices.gpus" if gpus else "devices.no_gpu", gpus=gpus, profiler=profiler)

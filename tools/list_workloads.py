@@ -128,8 +128,8 @@ def _of_the_store(workloads: list[Manifest], offset: int) -> str:
     if offset >= len(workloads):
         return sentence("workloads.past" if workloads else "workloads.none", offset=offset, count=len(workloads))
     newest, code = workloads[0], "workloads.one" if len(workloads) == 1 else "workloads.several"
-    facts = {"name": newest.name, "format": newest.format, "created": iso(newest.created_ns)}
-    return sentence(code, count=len(workloads), device=_device(newest), **facts)
+    created = iso(newest.created_ns)
+    return sentence(code, count=len(workloads), of=newest, created=created, device=_device(newest))
 
 
 def _device(manifest: Manifest) -> str:

@@ -60,7 +60,7 @@ def search_metrics(
     code = "search.one" if len(fitting) == 1 else "search.several"
     why = "its value in the newest workload"
     return SearchResult(
-        answer=sentence(code, count=len(fitting), name=best.name, title=best.title),
+        answer=sentence(code, count=len(fitting), best=best),
         table=shown,
         notes=present(*_check_notes(store, page), all_gpus),
         next=[next_call("compute_metrics", why, workload="latest", metrics=[best.name])],
