@@ -70,15 +70,8 @@ def check_counters(
     plan_file = place / counter_check.PLAN
     plan_file.write_text(json.dumps([one.model_dump() for one in launches]), encoding="utf-8")
     called = f"{choice.device.vendor}:{0 if choice.mask else choice.device.index}"
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        f"{__package__}.device.counter_check.program",
-        called,
-        str(plan_file),
-        str(place),
-    ]
+    program = f"{__package__}.device.counter_check.program"
+    command = [sys.executable, "-P", "-m", program, called, str(plan_file), str(place)]
     profiled = subject(command, None, "/", {}, environment)
     planned = plan(choice.target, names)
     request = ProfileRequest(
@@ -91,9 +84,12 @@ def check_counters(
         facts=facts(choice.device),
     )
     stated = ProfileRun(
-        run_id=run_id, name=f"check of {choice.profiler.name} on {choice.target}", tags=["check"], metrics=names,
+        run_id=run_id,
+        name=f"check of {choice.profiler.name} on {choice.target}",
+        tags=["check"],
+        metrics=names,
         timeout_s=_TIMEOUT_S,
-    )  # fmt: skip
+    )
     task = ProfileTask(profiled, choice, request, planned, must_end_well=True)
     start_profile(store, stated, task, CallStep.of("comparing", counter_check.judge, run_id=run_id))
     return run_result(store, folder, wait_s)
@@ -116,8 +112,7 @@ def determinable(target: str, asked: list[str] | None) -> list[str]:
 def device_facts(target: str, device: Device) -> dict[str, float]:
     """Return the facts of the target and the product, updated with what the driver reports for this device."""
     stated = {name: fact.value for name, fact in targets.gpu(target).facts.items()} | facts(device)
-    if device.compute_units:
-        stated["cu_per_gpu"] = float(device.compute_units)
+    stated |= {"cu_per_gpu": device.compute_units} if device.compute_units else {}
     if "cu_per_gpu" not in stated:
         raise NotFound("The number of compute units is unknown", "neither the driver nor the product name states it")
     return {name: float(value) for name, value in stated.items()}

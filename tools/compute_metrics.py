@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -25,10 +25,10 @@ from ..analysis.engine.time_shares import share_pct, shares_by_time
 from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
-from .answers.launch_notes import About, about
+from .answers.launch_notes import about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.next_calls import next_call
-from .answers.sentences import sentence, value_text
+from .answers.sentences import optional_sentence, present, sentence, value_text
 from .answers.tables import Row, table_from
 from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
 from .base.results import NextCall, Result, Table, TextBlock, round_number
@@ -47,13 +47,6 @@ _LISTED = 12
 _SHOWN = 4
 By = Literal["kernel", "launch", "operator", "range", "range_name", "all"]
 _PARTS: dict[By, launching_ranges.ProgramPart] = {"operator": "operator", "range": "range", "range_name": "range_name"}
-
-
-_Normalization = Annotated[
-    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
-]
-_Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
-_Detail = Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")]
 
 
 class MetricsResult(Result):
@@ -79,11 +72,8 @@ class MetricsResult(Result):
         per = "per launch" if self.normalization == "per_kernel" else self.normalization.replace("_", " ")
         code = "metrics.workload" if self.arch else "metrics.workload_of_unknown"
         about = [sentence(code, result=self), sentence("metrics.counts", per=per, result=self)]
-        names = {
-            "zero": self.zeros,
-            **{status.replace("_", " "): listed for status, listed in self.without_value.items()},
-        }
-        without = [f"{status}: {first_few(listed, _LISTED)}" for status, listed in names.items() if listed]
+        names = {"zero": self.zeros, **self.without_value}
+        without = [f"{s.replace('_', ' ')}: {first_few(listed, _LISTED)}" for s, listed in names.items() if listed]
         return [
             TextBlock("", about),
             TextBlock("table", self.table),
@@ -100,9 +90,13 @@ def compute_metrics(
     by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
-    normalization: _Normalization = "per_kernel",
-    aggregation: _Aggregation = "sum_ratio",
-    detail: _Detail = "summary",
+    normalization: Annotated[
+        Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
+    ] = "per_kernel",
+    aggregation: Annotated[
+        Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")
+    ] = "sum_ratio",
+    detail: Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")] = "summary",
     order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
     total: Annotated[bool, Field(description="sums over launches too")] = False,
     limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
@@ -125,19 +119,28 @@ def compute_metrics(
             metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
             if kernel is not None and by is None and len(opened.select(kernel, dispatches).kernels) > 1:
                 view = replace(view, by_kernel=True)
-        computed = _compute_figures(opened, metrics, view)
+        figures, selection = engine.figures(opened, metrics, view), opened.select(kernel, dispatches)
+        cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
+        of_time = shares_by_time(opened, figures, view) if cycles else []
+        separate = view.by_kernel and opened.by == "launch"
+        numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if separate else None
+        about_launches = about(
+            opened, "compute_metrics", selection, selection.kernels if view.by_kernel or kernel else []
+        )
+        sources = [*_source_notes(opened, figures)]
+        left_out = launching_ranges.left_out(opened, selection, part) if part else 0
     if order_by:
-        computed = replace(computed, figures=_largest_first(computed.figures, order_by, total=total))
+        figures = _largest_first(figures, order_by, total=total)
     manifest = opened.manifest
     checked = check_records.known_checks(store, manifest)
-    shown, channels = (computed.figures, None) if view.quartiles else fold_channels(computed.figures, metrics)
+    shown, channels = (figures, None) if view.quartiles else fold_channels(figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
-    rows, lacking = _table(short, computed, view, checked, total)
+    rows, lacking = _table(short, of_time, numbers, view, checked, total)
     listed = table_from("figures", rows, without=lacking, limit=limit, offset=offset)
     if part:
         listed.columns = [part.partition("_")[0] if name == "kernel" else name for name in listed.columns]
     return MetricsResult(
-        answer=_answer(computed.figures, _scope(manifest, kernel, computed.kernels)),
+        answer=_answer(figures, _scope(manifest, kernel, len(selection.kernels))),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -147,19 +150,20 @@ def compute_metrics(
         channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
-        notes=[
+        notes=present(
             *list(unknown.values())[:_SHOWN],
-            *([sentence("metrics.more_unknown", more=len(unknown) - _SHOWN)] if len(unknown) > _SHOWN else []),
-            *_notes(manifest, computed.figures, short, metrics, checked),
-            *computed.notes,
-            *([sentence("metrics.of_time")] if short.folded and computed.of_time else _by_time(computed.of_time)),
-            *_within(computed.left_out, part),
-            *([sentence("metrics.total")] if total else []),
-            *computed.about.notes,
-        ],
+            optional_sentence("metrics.more_unknown", more=max(len(unknown) - _SHOWN, 0)),
+            *_notes(manifest, figures, short, metrics, checked),
+            *sources,
+            _by_time(of_time, folded=short.folded),
+            optional_sentence("metrics.nested", part=part not in (None, "operator")),
+            optional_sentence("metrics.omitted", left_out=part != "operator" and left_out),
+            optional_sentence("metrics.total", total=total),
+            *about_launches.notes,
+        ),
         next=[
-            *computed.about.next,
-            *_next(manifest, computed.figures, metrics if short.folded else [], by is None and kernel is None),
+            *about_launches.next,
+            *_next(manifest, figures, metrics if short.folded else [], by is None and kernel is None),
         ],
     )
 
@@ -177,8 +181,7 @@ def _answer(figures: list[engine.Figure], scope: str) -> str:
     valued = [f for f in figures if f.value is not None]
     if 1 < len(figures) <= _FEW and len({f.kernel for f in figures}) == 1 and valued:
         values = ", ".join(f"{f.name} {value_text(f.value, f.unit)}" for f in valued)
-        lacking = len(figures) - len(valued)
-        without = sentence("metrics.lacking", count=lacking) if lacking else ""
+        without = optional_sentence("metrics.lacking", count=len(figures) - len(valued))
         return sentence("metrics.few", scope=scope, values=values, without=without)
     if len(figures) != 1:
         return sentence("metrics.several", valued=len(valued), count=len(figures), scope=scope)
@@ -186,13 +189,11 @@ def _answer(figures: list[engine.Figure], scope: str) -> str:
     scope = short(figure.kernel) if figure.kernel else scope
     reason = figure.reason.text if figure.reason else figure.status
     if figure.value is None:
-        return sentence("metrics.without", name=figure.name, scope=scope, reason=reason)
-    peak = "" if figure.pct_of_peak is None else sentence("metrics.of_peak", pct_of_peak=figure.pct_of_peak)
+        return sentence("metrics.without", f=figure, scope=scope, reason=reason)
+    peak = "" if figure.pct_of_peak is None else sentence("metrics.of_peak", f=figure)
     doubt = "" if figure.status == "ok" else sentence("metrics.doubt", status=figure.status, reason=reason)
     unit = f" {figure.unit}" if figure.unit else ""
-    return sentence(
-        "metrics.one", name=figure.name, scope=scope, value=figure.value, unit=unit, of_peak=peak, doubt=doubt
-    )
+    return sentence("metrics.one", f=figure, scope=scope, unit=unit, of_peak=peak, doubt=doubt)
 
 
 def _sum_launches(f: engine.Figure) -> float | None:
@@ -213,46 +214,17 @@ def _largest_first(figures: list[engine.Figure], metric: str, *, total: bool) ->
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
 
 
-@dataclass(frozen=True)
-class _Computed:
-    """What is read while the workload is open: the figures, and the notes on them."""
-
-    figures: list[engine.Figure]
-    of_time: list[tuple[engine.Figure, float]]
-    """Percentages of cycles that are too low, each with its share of the time."""
-    numbers: dict[str, str] | None
-    """The number that selects each launch configuration, if they are separate."""
-    notes: list[str]
-    """Notes on the runs, peaks and ceilings behind the figures."""
-    left_out: int
-    """The number of ranges without a row."""
-    kernels: int
-    """The number of selected kernels."""
-    about: About
-
-
-def _compute_figures(opened: Workload, metrics: list[str], view: FigureRequest) -> _Computed:
-    figures = engine.figures(opened, metrics, view)
-    selection = opened.select(view.kernel, view.dispatches)
-    cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
-    by_launch = view.by_kernel and opened.by == "launch"
-    return _Computed(
-        figures,
-        shares_by_time(opened, figures, view) if cycles else [],
-        {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if by_launch else None,
-        list(_source_notes(opened, figures)),
-        launching_ranges.left_out(opened, selection, view.launched_by) if view.launched_by else 0,
-        len(selection.kernels),
-        about(opened, "compute_metrics", selection, selection.kernels if view.by_kernel or view.kernel else []),
-    )
-
-
 def _table(
-    short: Brief, computed: _Computed, view: FigureRequest, checked: Mapping[str, MetricCheck], total: bool
+    short: Brief,
+    timed: list[tuple[engine.Figure, float]],
+    launches: dict[str, str] | None,
+    view: FigureRequest,
+    checked: Mapping[str, MetricCheck],
+    total: bool,
 ) -> tuple[list[Row], list[str]]:
     """What the columns of each figure are taken from, and the columns that the table lacks."""
-    numbers = computed.numbers or {}
-    of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in computed.of_time}
+    numbers = launches or {}
+    of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in timed}
     by_check = {
         name: "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
         for name, known in checked.items()
@@ -270,7 +242,7 @@ def _table(
         }
         for f in short.figures
     ]
-    shown = {"number": computed.numbers is not None, "of_time": of_time, "total": total}
+    shown = {"number": launches is not None, "of_time": of_time, "total": total}
     # In a summary the names imply the titles, and there is no kernel if all kernels are together.
     shown |= {"title": not short.folded, "kernel": not short.folded or any(f.kernel for f in short.figures)}
     shown |= dict.fromkeys(_FULL, view.quartiles)
@@ -280,15 +252,6 @@ def _table(
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:
     """The key that identifies a figure within an answer."""
     return figure.kernel, figure.id, figure.name
-
-
-def _within(left_out: int, part: launching_ranges.ProgramPart | None) -> Iterator[str]:
-    """Notes on what the rows for ranges contain, and on omitted ranges."""
-    if part in (None, "operator"):
-        return
-    yield sentence("metrics.nested")
-    if left_out:
-        yield sentence("metrics.omitted", left_out=left_out)
 
 
 def _notes(
@@ -303,38 +266,34 @@ def _notes(
         # An id may mean two metrics, because a release of rocprof-compute renumbered its table.
         older = next((f.name for f in figures if f.id == word != f.metric.newer_id), None)
         newer = next((f.name for f in figures if f.metric.newer_id == word != f.id), None)
-        if older and newer:
-            yield sentence("metrics.renumbered", word=word, older=older, newer=newer)
+        yield optional_sentence("metrics.renumbered", word=word, older=older, newer=newer)
     gpu = targets.find_target(manifest.arch)
     if gpu is None and manifest.arch:
         nearest = targets.nearest(manifest.arch, catalog.targets_with_metrics())
-        how = catalog.how_to_add(manifest.arch)
-        yield sentence("metrics.no_file", arch=manifest.arch, nearest=nearest, how=how)
+        yield sentence("metrics.no_file", of=manifest, nearest=nearest, how=catalog.how_to_add(manifest.arch))
     if any(f.peak is not None for f in figures):
         read = references({f.metric.peak for f in figures if f.metric.peak and f.peak is not None}).values()
         facts = {name: fact.value for name, fact in (gpu.facts if gpu else {}).items()} | manifest.facts
         used = frozenset[str]().union(*read)
-        clocks = [name for name in _CLOCKS if name in used and name in facts]
-        at = " and ".join(f"{_CLOCKS[name]} of {facts[name]:.0f} MHz" for name in clocks)
-        yield sentence("metrics.peaks_at" if at else "metrics.peaks", at=at)
+        clocks = [f"{_CLOCKS[n]} of {facts[n]:.0f} MHz" for n in _CLOCKS if n in used and n in facts]
+        yield sentence("metrics.peaks", at=optional_sentence("metrics.nominal", at=" and ".join(clocks)))
     if gpu and not gpu.validated_on_hardware:
         yield sentence("metrics.not_on_hardware", gpu=gpu)
-    for status, what in _WITHOUT.items():
-        if not short.folded and (missing := sum(1 for f in figures if f.status == status)):
-            yield sentence("metrics.have_none", missing=missing, every=len(figures), what=what)
-    for status in ("impossible", "suspect"):
-        if (odd := [f.name for f in figures if f.status == status]) and not short.folded:
-            yield sentence("metrics.odd", n=len(odd), status=status, names=first_few(odd, 5))
+    for status, what in {} if short.folded else _WITHOUT.items():
+        missing = sum(f.status == status for f in figures)
+        yield optional_sentence("metrics.have_none", missing=missing, every=len(figures), what=what)
+    for status in () if short.folded else ("impossible", "suspect"):
+        odd = [f.name for f in figures if f.status == status]
+        yield optional_sentence("metrics.odd", n=len(odd), status=status, names=first_few(odd, 5))
     for doubt in list(dict.fromkeys(f.reason for f in figures if f.reason and f.reason.code == "doubted"))[:_SHOWN]:
         yield sentence("metrics.doubted", why=doubt.text)
-    if any(w.code == "no_timing" for w in manifest.warnings):
-        yield sentence("metrics.no_rates")
+    yield optional_sentence("metrics.no_rates", no_timing=any(w.code == "no_timing" for w in manifest.warnings))
     names = list(dict.fromkeys(f.metric.name for f in figures if f.metric.name in checked))
     off = [name for name in names if checked[name].verdict == "off"]
     if names:
         yield sentence("metrics.confirmed", confirmed=len(names) - len(off))
     for name in off[:_SHOWN]:
-        by = f" by {checked[name].factor:.3g}" if checked[name].factor else ""
+        by = optional_sentence("metrics.off_by", factor=checked[name].factor)
         yield sentence("metrics.off", name=name, by=by, check=checked[name])
 
 
@@ -343,25 +302,22 @@ def _source_notes(workload: Workload, figures: Sequence[engine.Figure]) -> Itera
     (which loads and rooflines use), and on ceilings that were measured besides the theoretical ones."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
-    if turns := list(dict.fromkeys(f.name for f in figures if f.combined)):
-        yield sentence("metrics.several_launches", n=len(turns), names=first_few(turns, 3))
-    elif names := scattered_figures(workload, read):
-        yield sentence("metrics.several_passes", n=len(names), names=first_few(names, 3))
+    turns = list(dict.fromkeys(f.name for f in figures if f.combined))
+    names = turns or list(scattered_figures(workload, read))
+    code = "metrics.several_launches" if turns else "metrics.several_passes"
+    yield optional_sentence(code, n=len(names), names=first_few(names, 3))
     if differing := contradicted_facts(workload):
         formulas = [formula for m in metrics.values() for formula in (m.peak, m.num) if formula]
         facts = frozenset[str]().union(*references(formulas).values())
-        for name, said in differing.items():
-            if name in facts:
-                yield sentence("metrics.another_peak", said=said)
-    if any(f.pct_of_peak is not None for f in figures) and empirical_ceilings(workload) is not None:
-        yield sentence("metrics.theoretical_peaks")
+        yield from [sentence("metrics.another_peak", said=said) for name, said in differing.items() if name in facts]
+    shared = any(f.pct_of_peak is not None for f in figures)
+    yield optional_sentence("metrics.theoretical_peaks", measured=shared and empirical_ceilings(workload) is not None)
 
 
-def _by_time(computed: list[tuple[engine.Figure, float]]) -> Iterator[str]:
+def _by_time(computed: list[tuple[engine.Figure, float]], *, folded: bool) -> str:
     """A note that compares percentages of busy cycles with shares of the time, if collecting counters added cycles."""
-    if computed:
-        shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
-        yield sentence("metrics.more_cycles", shares=first_few(shares, _SHOWN))
+    shares = [f"{f.name} {share_pct(f):.3g} -> {value:.3g} %" for f, value in computed]
+    return optional_sentence("metrics.of_time" if folded else "metrics.more_cycles", shares=first_few(shares, _SHOWN))
 
 
 def _collectable(target: str, figure: engine.Figure) -> bool:
@@ -382,8 +338,7 @@ def _next(
         return
     wrong = [f.metric for f in figures if f.status == "impossible"]
     if impossible := list(dict.fromkeys(m.instead or m.name for m in wrong))[:_IN_ONE_PASS]:
-        why = "the passes that collect these together"
-        yield next_call("plan_profile", why, gpu=manifest.arch, metrics=impossible)
+        yield next_call("plan_profile", "the passes that collect these together", gpu=manifest.arch, metrics=impossible)
     wanted = [f.metric for f in figures if f.status == "not_collected" and _collectable(manifest.arch or "", f)]
     if lacking := list(dict.fromkeys(metric.name for metric in wanted)):
         why, metrics = "the passes that collect what is missing", presets or lacking[:_IN_ONE_PASS]

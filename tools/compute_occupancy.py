@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
@@ -16,14 +14,14 @@ from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.diagnosis.findings import diagnose
 from ..analysis.diagnosis.gains import MORE_WAVES, expected_gain, least_of
-from ..analysis.occupancy import RESOURCES, Occupancy, occupancy
+from ..analysis.occupancy import Occupancy, occupancy
 from ..analysis.occupancy.binding_limits import Binding, binding, words_of
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.sentences import note, sentence
+from .answers.sentences import note, optional_sentence, present, sentence
 from .answers.tables import Row, table_from
 from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
 from .base.results import NextCall, Result, Table, TextBlock
@@ -132,11 +130,11 @@ class OccupancyResult(Result):
         about = [sentence("occupancy.source", result=self)]
         if self.waves_per_cu is not None:
             achieved = "" if self.achieved_pct is None else sentence("occupancy.achieved", result=self)
-            kernel = f"kernel: {self.kernel}; " if self.kernel else ""
+            kernel = optional_sentence("occupancy.kernel", kernel=self.kernel)
             about.append(sentence("occupancy.first", kernel=kernel, result=self, achieved=achieved))
-        several = len(self.kernels.rows) > 1 or self.waves_per_cu is None
-        tables = {"limits": self.limits, "what_if": self.what_if, **({"kernels": self.kernels} if several else {})}
-        return [TextBlock("", about), *(TextBlock(name, shown) for name, shown in tables.items() if shown.rows)]
+        one = len(self.kernels.rows) == 1 and self.waves_per_cu is not None
+        names = ["limits", "what_if", *([] if one else ["kernels"])]
+        return [TextBlock("", about), *(TextBlock(n, shown) for n in names if (shown := getattr(self, n)).rows)]
 
 
 def compute_occupancy(
@@ -164,6 +162,7 @@ def compute_occupancy(
     # A code object may be for a target that the catalogue lacks.
     if gpu is not None and not (code_object and gpu.startswith("gfx")):
         gpu = targets.resolve_gpu(gpu)[0]
+    required = {"gpu": gpu, "vgprs": vgprs, "workgroup_size": workgroup_size}
     stated = {"vgprs": vgprs, "agprs": agprs or None, "sgprs": sgprs or None, "lds_bytes": lds_bytes or None}
     given = {n: v for n, v in (stated | {"workgroup_size": workgroup_size}).items() if v is not None}
     if workload is not None and code_object is not None:
@@ -176,17 +175,16 @@ def compute_occupancy(
     elif code_object is not None:
         from .code_objects.kernels import select
 
-        if refused := [name for name in stated if name in given]:
-            why = "the code_object states it"
-            raise BadArgument(f"{', '.join(refused)} cannot be given with code_object", why, _WAYS)
+        if refused := ", ".join(name for name in stated if name in given):
+            raise BadArgument(f"{refused} cannot be given with code_object", "the code_object states it", _WAYS)
         name, compiled = select(code_object, gpu, kernel)
         kernels = _of_code_object(name, compiled, gpu, dynamic_lds_bytes, workgroup_size)
     else:
         if kernel is not None:
             raise BadArgument("kernel needs a workload or a code_object", fix=_WAYS)
         if gpu is None or vgprs is None or workgroup_size is None:
-            lacking = [n for n, v in (("gpu", gpu), ("vgprs", vgprs), ("workgroup_size", workgroup_size)) if v is None]
-            raise BadArgument("The kernel is not fully described", f"Missing: {', '.join(lacking)}", _WAYS)
+            lacking = ", ".join(name for name, value in required.items() if value is None)
+            raise BadArgument("The kernel is not fully described", f"Missing: {lacking}", _WAYS)
         launch = LaunchResources(vgprs, agprs, sgprs, lds_bytes, dynamic_lds_bytes, workgroup_size)
         kernels = Kernels("numbers", [OccupancyKernel(gpu, launch)])
     return _answer(kernels, mode, limit, offset)
@@ -205,8 +203,11 @@ def _changed_launch(workload: Workload, source: Kernels, given: dict[str, int], 
     answer = _answer(Kernels(source.source, [changed]), mode, 1, 0)
     what = [f"{name} {value} instead of {getattr(first.launch, name)}" for name, value in given.items()]
     payoff = _payoff(workload, first, now, then)
-    told = sentence("occupancy.changed", what=what, words=words_of(then.gpu), now=now, then=then, payoff=payoff)
-    return answer.model_copy(update={"answer": told, "notes": [*answer.notes, *(n.text for n in source.notes)]})
+    answer.answer = sentence(
+        "occupancy.changed", what=what, words=words_of(then.gpu), now=now, then=then, payoff=payoff
+    )
+    answer.notes += [each.text for each in source.notes]
+    return answer
 
 
 def _payoff(workload: Workload, kernel: OccupancyKernel, now: Occupancy, then: Occupancy) -> str:
@@ -255,27 +256,34 @@ def of_workload(workload: Workload, kernel: str | None, gpu: str | None = None, 
         [_profiled_kernel(arch, row, dynamic, manifest.facts.get("cu_per_gpu")) for row in launched.rows],
         _PROFILED,
         notes,
-        _next_of_workload(workload, lacking is None),
+        [_measurement(workload, lacking is None)] if lacking is None or arch in targets_with_metrics() else [],
         informative=lacking is None,
     )
 
 
 def _profiled_kernel(arch: str, row: LaunchConfiguration, dynamic: int, cus: float | None) -> OccupancyKernel:
-    agprs = 0 if repeats_vgprs(arch, row) else row.agprs or 0
-    launch = LaunchResources(
-        row.vgprs or 0, agprs, row.sgprs or 0, row.lds_bytes or 0, dynamic, row.workgroup_size or 0
-    )
+    launch = _resources(row, dynamic)
+    launch = replace(launch, agprs=0) if repeats_vgprs(arch, row) else launch
     return OccupancyKernel(arch, launch, row.kernel, profiled=row, cus=cus)
 
 
-def _next_of_workload(workload: Workload, achieved: bool) -> list[NextCall]:
+def _resources(of: LaunchConfiguration | CodeKernel, dynamic: int) -> LaunchResources:
+    """The resources that a profile or a code object states; 0 for those that it does not state."""
+    stated = {each.name: getattr(of, each.name, None) or 0 for each in fields(LaunchResources)}
+    return LaunchResources(**stated | {"dynamic_lds_bytes": dynamic})
+
+
+def _measurement(workload: Workload, achieved: bool) -> NextCall:
     if achieved:
-        why = "measured reasons why work-groups could not be placed"
-        return [next_call("compute_metrics", why, workload=workload.id, metrics=["6.2"])]
-    if workload.arch not in targets_with_metrics():
-        return []
-    why = "how to measure the achieved occupancy"
-    return [next_call("plan_profile", why, gpu=workload.arch, metrics=[ACHIEVED, "6.2"])]
+        return next_call(
+            "compute_metrics",
+            "measured reasons why work-groups could not be placed",
+            workload=workload.id,
+            metrics=["6.2"],
+        )
+    return next_call(
+        "plan_profile", "how to measure the achieved occupancy", gpu=workload.arch, metrics=[ACHIEVED, "6.2"]
+    )
 
 
 def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dynamic: int, size: int | None) -> Kernels:
@@ -285,13 +293,9 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
     kernels = [
         OccupancyKernel(
             gpu if gpu and k.gpu.endswith(GENERIC) else k.gpu,
-            LaunchResources(
-                k.vgprs,
-                k.agprs,
-                k.sgprs,
-                k.lds_bytes,
-                dynamic,
-                size if size is not None else k.workgroup_size or k.max_workgroup_size,
+            replace(
+                _resources(k, dynamic),
+                workgroup_size=size if size is not None else k.workgroup_size or k.max_workgroup_size,
             ),
             k.name,
             k.wave_size,
@@ -301,22 +305,19 @@ def _of_code_object(name: str, compiled: list[CodeKernel], gpu: str | None, dyna
         for k in compiled
     ]
     foreign = any(k.gpu not in targets.targets() for k in kernels)
-    return Kernels(f"code object {name}", kernels, _COMPILED, [*_about(compiled, size, dynamic)], informative=foreign)
+    return Kernels(f"code object {name}", kernels, _COMPILED, _about(compiled, size, dynamic), informative=foreign)
 
 
-def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> Iterator[Note]:
+def _about(kernels: list[CodeKernel], size: int | None, dynamic: int) -> list[Note]:
     """Notes on what a code object does not state about its launches."""
-    every = len(kernels)
-    if size is None and any(k.workgroup_size is None for k in kernels):
-        yield note("occupancy.compiled_size")
-    if not dynamic:
-        yield note("occupancy.static_lds_only")
-    if spilling := sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels):
-        yield note("occupancy.spills", spilling=spilling, every=every)
-    if any(k.dynamic_stack for k in kernels):
-        yield note("occupancy.dynamic_stack")
-    if small := sum(1 for k in kernels if size and size > k.max_workgroup_size):
-        yield note("occupancy.too_large", small=small, every=every, size=size)
+    affected = {
+        "occupancy.compiled_size": size is None and any(k.workgroup_size is None for k in kernels),
+        "occupancy.static_lds_only": not dynamic,
+        "occupancy.spills": sum(bool(k.vgpr_spills or k.sgpr_spills) for k in kernels),
+        "occupancy.dynamic_stack": any(k.dynamic_stack for k in kernels),
+        "occupancy.too_large": sum(bool(size and size > k.max_workgroup_size) for k in kernels),
+    }
+    return [note(code, n=n, every=len(kernels), size=size) for code, n in affected.items() if n]
 
 
 def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyResult:
@@ -324,14 +325,11 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
     can."""
     figures = [kernel.occupancy(mode) for kernel in source.kernels]
     first, lead = source.kernels[0], figures[0]
-    failed = [f for f in figures if isinstance(f, Problem)]
-    if isinstance(lead, Problem) and not source.informative and len(failed) == len(figures):
+    failed = sum(isinstance(figure, Problem) for figure in figures)
+    if isinstance(lead, Problem) and not source.informative and failed == len(figures):
         raise lead
     known = lead if isinstance(lead, Occupancy) else None
     bound = first.binding_limit(known) if known else None
-    notes = [*kernel_notes(first, known)] if known else []
-    if failed:
-        notes.append(note("occupancy.failed", failed=len(failed), every=len(figures)))
     helps = bound.helps if bound else None
     changes: list[Row] = [
         {"option": option, "change": change, "then": then, "helps": helps}
@@ -356,7 +354,11 @@ def _answer(source: Kernels, mode: Mode, limit: int, offset: int) -> OccupancyRe
         limits=table_from("limits", _limits(first, known, bound) if known else []),
         what_if=table_from("what_if", changes, without=() if helps else ("helps",)),
         kernels=table_from("occupancies", rows, only=columns, limit=limit, offset=offset),
-        notes=[each.text for each in (*notes, *source.notes)],
+        notes=present(
+            *(each.text for each in (kernel_notes(first, known) if known else [])),
+            optional_sentence("occupancy.failed", failed=failed, every=len(figures)),
+            *(each.text for each in source.notes),
+        ),
         next=[*_next(source, known), *source.next],
     )
 
@@ -380,66 +382,68 @@ def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
     achieved = kernel.profiled and kernel.profiled.achieved_waves_per_cu
     if not figure.waves_per_cu:
         return None
-    if achieved is not None:
-        code = "occupancy.unexplained"
-    elif not kernel.profiled:
-        code = "occupancy.no_grid"
-    else:
-        measured = kernel.cus and kernel.profiled.grid
-        code = "occupancy.not_measured_grid" if measured else "occupancy.unknown_grid"
+    reasons = {
+        "occupancy.unexplained": achieved is not None,
+        "occupancy.no_grid": not kernel.profiled,
+        "occupancy.not_measured_grid": kernel.cus and getattr(kernel.profiled, "grid", None),
+        "occupancy.unknown_grid": True,
+    }
+    code = next(code for code, applies in reasons.items() if applies)
     unknown, words = sentence(code, achieved=achieved), words_of(figure.gpu)
     limiters = words.limiter_names(figure.limiters)
     return sentence("occupancy.allowed", limiters=limiters, figure=figure, words=words, unknown=unknown)
-
-
-_Use = namedtuple("_Use", "used allocated available unit")
 
 
 def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[Row]:
     """One row per resource: its use, and the waves per CU that it alone would allow; finally the grid if it is the
     limit."""
     rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
-    of_unit, limiters = f"of a {words.unit}" if words.unit == "CU" else f"of an {words.unit}", kernel.limiters(figure)
-    lane = "of a SIMD lane" if words.unit == "CU" else "of a lane"
-    facts = {
-        "wave_slots": _Use(n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
-        "workgroup_slots": _Use(1, 1, rule.groups, f"{words.group}s, {of_unit}"),
-        "vgprs": _Use(registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": _Use(kernel.stated_sgprs, None, None, f"per {words.wave}"),
-        "lds": _Use(launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
+    of_unit, lane = ("of a CU", "of a SIMD lane") if words.unit == "CU" else ("of an SM", "of a lane")
+    limiters = kernel.limiters(figure)
+    uses = {
+        "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
+        "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
+        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
+        "sgprs": (kernel.stated_sgprs, None, None, f"per {words.wave}"),
+        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
+        "grid": (None, None, None, f"{words.wave}s, {of_unit}"),
     }
-    shown = [name for name in RESOURCES if name != "sgprs" or words.unit == "CU"]
-    rows: list[Row] = [
-        {"resource": name, "facts": facts[name], "waves": figure.limits.get(name), "limits": name in limiters}
-        for name in shown
+    offered = bound and bound.offered
+    lacking = {"sgprs": words.unit != "CU", "grid": offered is None}
+    return [
+        {"resource": name, "waves": figure.limits.get(name, offered), "limits": name in limiters}
+        | dict(zip(("used", "allocated", "available", "unit"), use, strict=True))
+        for name, use in uses.items()
+        if not lacking.get(name)
     ]
-    if bound and bound.offered is not None:
-        facts_of_grid = _Use(None, None, None, f"{words.wave}s, {of_unit}")
-        rows.append({"resource": "grid", "facts": facts_of_grid, "waves": bound.offered, "limits": True})
-    return rows
 
 
-def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> Iterator[Note]:
+def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
     """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
     words, achieved = words_of(figure.gpu), getattr(kernel.profiled, "achieved_pct", None)
-    amd = targets.gpu(figure.gpu).vendor == "amd"
-    most, possible = figure.max_waves_per_cu, figure.occupancy_pct
-    if figure.mode == "compiler":
-        yield Note("mode", sentence("occupancy.compiler_mode" if amd else "occupancy.one_rule"))
-    if figure.waves_per_cu == 0:
-        so = sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails")
-        limiters = words.limiter_names(figure.limiters)
-        yield note("occupancy.does_not_fit", words=words, figure=figure, limiters=limiters, so=so)
-    elif figure.mode == "hardware" and figure.limiters == ("wave_slots",) and figure.waves_per_cu < most:
-        yield note("occupancy.empty_slots", left=most - figure.waves_per_cu, figure=figure, words=words)
-    if figure.unit.startswith("work-group processor"):
-        yield note("occupancy.workgroup_processor")
-    if figure.mode == "hardware" and amd:
-        yield note("occupancy.not_measured")
-    if kernel.profiled and kernel.profiled.doubt:
-        yield note("occupancy.doubted", why=kernel.profiled.doubt.text)
-    if achieved is not None and possible and achieved > possible * _MARGIN:
-        yield note("occupancy.measured", achieved=achieved, words=words, possible=possible)
+    amd, hardware = targets.gpu(figure.gpu).vendor == "amd", figure.mode == "hardware"
+    left, possible = figure.max_waves_per_cu - figure.waves_per_cu, figure.occupancy_pct
+    applies = {
+        "occupancy.mode": not hardware,
+        "occupancy.does_not_fit": not possible,
+        "occupancy.empty_slots": possible and hardware and figure.limiters == ("wave_slots",) and left,
+        "occupancy.workgroup_processor": figure.unit.startswith("work-group processor"),
+        "occupancy.not_measured": amd and hardware,
+        "occupancy.doubted": getattr(kernel.profiled, "doubt", None),
+        "occupancy.measured": achieved and possible and achieved > possible * _MARGIN,
+    }
+    values = {
+        "words": words,
+        "figure": figure,
+        "possible": possible,
+        "left": left,
+        "achieved": achieved,
+        "limiters": words.limiter_names(figure.limiters),
+        "mode": sentence("occupancy.compiler_mode" if amd else "occupancy.one_rule"),
+        "so": sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails"),
+        "why": getattr(kernel.profiled, "reason", None),
+    }
+    return [note(code, **values) for code, applying in applies.items() if applying]
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

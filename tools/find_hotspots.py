@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from ..analysis.timeline.host_limits import host_limits
 from ..analysis.timeline.host_tree import host_tree
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, present, sentence
 from .answers.source_text import source_lines
 from .answers.tables import Row, answer_columns, table_from
 from .base.parameters import Detail, KernelName, WorkloadName
@@ -42,6 +42,8 @@ _EXPLAINED = 0.05
 _COUNTED = 1000
 """With fewer samples of a kernel, rows state their number of samples."""
 _MOST_KNOWN = 99.0
+_MOVED = 0.05
+"""Waits that are charged to other places are reported if they have at least this share of the samples."""
 _INTERVAL = "pc_sampling_interval_"
 """Prefix of the names of the facts that state the sampling interval; the unit follows it."""
 _NOT_IN_SUMMARY = ("module", "own", "other_ms", "edge_ms", "idle_step_ms", "copies_ms", "allocation_ms")
@@ -109,6 +111,11 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
             "it comes from runs of profile_command with a timeline, from torch.profiler with with_stack=True, and from "
             "files of samplers of the host (py-spy, perf, Nsight Systems and others)",
         )
+
+    def shown(table: str, rows: list[Row]) -> Table:
+        without = () if full else _NOT_IN_SUMMARY
+        return table_from(table, rows[:top_n], len(rows), without=without, optional=answer_columns(table))
+
     # Functions that only call others come first in the table, but are no place to look.
     manifest = opened.manifest
     by = next((c for c in ("idle_ns", "self_ns") if waits[0].get(c) is not None), "self_samples")
@@ -127,11 +134,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
             pct=100 * first[by] / total,
             time=first["self_ns"] / 1e9,
         )
-    shares = Counter[str]()
-    for row in launches:
-        if row["file"]:
-            shares[_host_place(row)] += row["share_pct"] or 0
-    for place, pct in shares.most_common(1):
+    for place, pct in _sums((_host_place(row), row["share_pct"] or 0) for row in launches if row["file"])[:1]:
         answer += sentence("hotspots.host_launch", place=place, pct=pct)
     return HotspotsResult(
         answer=answer,
@@ -140,19 +143,13 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         samples=0,
         launches=None,
         with_line_pct=None,
-        hotspots=_host_table("host_lines", wanted, top_n, full=full),
-        device=_host_table("device_lines", launches, top_n, full=full),
+        hotspots=shown("host_lines", wanted),
+        device=shown("device_lines", launches),
         notes=host_limits(opened),
         next=[next_call("compute_timeline", "what the program gains without them", workload=manifest.id)]
         if manifest.events
         else [],
     )
-
-
-def _host_table(name: str, rows: Sequence[Row], top_n: int, *, full: bool) -> Table:
-    """Return the first rows of a table of the host, without columns that have no values."""
-    without = () if full else _NOT_IN_SUMMARY
-    return table_from(name, rows[:top_n], len(rows), without=without, optional=answer_columns(name))
 
 
 def _own_code(opened: Workload) -> str:
@@ -177,7 +174,7 @@ class _RankingText:
 
     def __init__(self, opened: Workload, one: HotKernel, ranking: Ranking, *, full: bool) -> None:
         self.opened, self.one, self.ranking, self.full = opened, one, ranking, full
-        self.files = {spot.line.file for spot in ranking.spots if spot.line.file}
+        self.files = {spot.line.file for spot in ranking.spots} - {None}
         self.at = {i.key: i for i in ranking.code.instructions}
         self.unshown: dict[str, SourceLine] = {}
         """Reason why source text is not shown -> the first line that is affected."""
@@ -187,7 +184,6 @@ class _RankingText:
         least = 0.0 if self.full else _LEAST_PCT
         worth = [spot for spot in ranking.spots if (ranking.share_pct(spot.cost) or 0) >= least] or ranking.spots[:1]
         spots = worth[:top_n]
-        used = sorted({n for spot in spots if (n := ranking.loop_of(spot)) is not None})
         lined = ranking.share_pct(ranking.cost_with_line)
         return HotspotsResult(
             answer=self._answer(spots),
@@ -200,10 +196,10 @@ class _RankingText:
             launches=self.one.launches,
             with_line_pct=None if lined is None else round(lined, 1),
             hotspots=self._hotspots(spots, len(ranking.spots)),
-            loops=self._loops(used),
+            loops=self._loops([*map(ranking.loop_of, spots)]),
             source=self._source(spots, context),
             kernels=self._kernels(chosen),
-            notes=[*self._notes(len(spots), len(worth))],
+            notes=present(*self._notes(len(spots), len(worth))),
             next=[*self._next()],
         )
 
@@ -213,15 +209,14 @@ class _RankingText:
         pct = ranking.share_pct(spots[0].cost) if spots else None
         if pct is None:
             return sentence("hotspots.none", kernel=kernel)
-        first, interval, why = spots[0], self._interval(spots[0]), self._why(spots[0])
         return sentence(
             "hotspots.line",
-            place=self._place(first.line) or self._instruction(first.main),
+            place=self._name(spots[0]),
             pct=float(f"{pct:.3g}"),
             what=ranking.unit,
             kernel=kernel,
-            interval=sentence("hotspots.interval", interval=interval) if interval else "",
-            why=sentence("hotspots.why", why=why) if why else "",
+            interval=optional_sentence("hotspots.interval", interval=self._interval(spots[0])),
+            why=optional_sentence("hotspots.why", why=self._why(spots[0])),
         )
 
     # -- rows ------------------------------------------------------------------------------------------
@@ -229,28 +224,32 @@ class _RankingText:
     def _hotspots(self, spots: Sequence[Spot], total: int) -> Table:
         texts, ranking = self._texts([spot.line for spot in spots]), self.ranking
         sampled = ranking.unit == "samples"
-        few, moved = sampled and ranking.total < _COUNTED, sampled and self._moved_much()
-        rows: list[Row] = []
-        for spot in spots:
-            row = {
+        shown = {
+            "samples": sampled and ranking.total < _COUNTED,
+            "found_here_pct": sampled and self._moved() >= _MOVED,
+            "hidden_pct": ranking.unit == "cycles",
+        }
+        rows: list[Row] = [
+            {
                 "spot": spot,
                 "line": self._place(spot.line),
                 # If a line has several instructions, the text is shown with the first.
                 "source": texts.get(spot.line) if self.full else texts.pop(spot.line, None),
                 "inlined": self._inlining_calls(spot),
                 "pct": ranking.share_pct(spot.cost),
-                "samples": spot.cost if few else None,
                 "interval": self._interval(spot),
                 "why": self._why(spot),
-                "timed": spot if ranking.unit == "cycles" else None,
                 "instruction": self._instruction(spot.main),
-                "found_here": ranking.share_pct(spot.here) if moved else None,
+                "found_here": ranking.share_pct(spot.here),
                 "waits": self._waits(spot),
-                "loop": self._loop(spot),
+                "loop": None if (loop := ranking.loop_of(spot)) is None else f"L{loop + 1}",
             }
-            rows.append(row)
+            for spot in spots
+        ]
         # Columns without values are omitted, because a model reads every word of an answer.
-        made = table_from("hotspots", rows, total, optional=answer_columns("hotspots").keys() - {"line", "pct"})
+        optional = answer_columns("hotspots").keys() - {"line", "pct"}
+        without = [name for name, wanted in shown.items() if not wanted]
+        made = table_from("hotspots", rows, total, optional=optional, without=without)
         unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
         made.units = [unit if n.endswith("_bytes") else u for n, u in zip(made.columns, made.units, strict=True)]
         return made
@@ -260,8 +259,11 @@ class _RankingText:
         if line.file is None or line.number is None:
             return None
         name = PurePosixPath(line.file).name
-        same = sum(PurePosixPath(file).name == name for file in self.files)
+        same = sum(PurePosixPath(file or "").name == name for file in self.files)
         return f"{line.file if self.full or same > 1 else name}:{line.number}"
+
+    def _name(self, spot: Spot) -> str:
+        return self._place(spot.line) or self._instruction(spot.main)
 
     def _inlining_calls(self, spot: Spot) -> str | None:
         """The calls that lead to inlined code, outermost first; they show where a helper is used."""
@@ -272,45 +274,34 @@ class _RankingText:
         return _cut_text(" > ".join(f"{function}at {PurePosixPath(place).name}" for function, _, place in calls), _TEXT)
 
     def _instruction(self, key: InstructionKey) -> str:
-        place = "" if key.offset is None else f"0x{key.offset:x} "
-        return f"{place}{key.text or '?'}"
+        return f"{'' if key.offset is None else f'0x{key.offset:x} '}{key.text or '?'}"
 
     def _interval(self, spot: Spot) -> str | None:
         interval = self.ranking.interval(spot)
         return None if interval is None else f"{interval.low:.3g}-{interval.high:.3g}"
 
     def _why(self, spot: Spot) -> str | None:
-        told = sorted(((n, reason) for reason, n in spot.reasons.items() if reason), reverse=True)
-        shares = [(100 * n / spot.cost, reason) for n, reason in told if spot.cost]
+        shares = [(100 * n / spot.cost, reason) for reason, n in spot.reasons.items() if reason and spot.cost]
+        shares.sort(reverse=True)
         named = [(share, reason) for share, reason in shares[:_REASONS] if share >= _LEAST_REASON_PCT]
         return ", ".join(f"{reason} {share:.0f} %" for share, reason in named or shares[:1]) or None
 
     def _waits(self, spot: Spot) -> str | None:
         """The other places where waits for this place were sampled, or that this place waits for."""
-        shown, missing = self._elsewhere(spot, spot.shows), self._elsewhere(spot, spot.waits_for)
-        parts = [f"seen at {shown}"] if shown else []
-        parts += [f"for {missing}"] if missing else []
+        by_line, least, parts = self.ranking.by == "line", _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here), []
+        for verb, keys in (("seen at", spot.shows), ("for", spot.waits_for)):
+            places = _sums(
+                ((by_line and self._place(self.at[key].line)) or self._instruction(key), n) for key, n in keys.items()
+            )
+            if named := [place for place, n in places if n >= least]:
+                parts.append(f"{verb} {', '.join(named[:2])}")
         return "; ".join(parts) or None
 
-    def _elsewhere(self, spot: Spot, keys: dict[InstructionKey, float]) -> str | None:
-        least = _LEAST_REASON_PCT / 100 * max(spot.cost, spot.here)
-        places: dict[str, float] = {}
-        for key, n in keys.items():
-            name = self._place(self.at[key].line) if self.ranking.by == "line" else None
-            name = name or self._instruction(key)
-            places[name] = places.get(name, 0) + n
-        told = [name for name, n in sorted(places.items(), key=lambda item: -item[1]) if n >= least]
-        return ", ".join(told[:2]) or None
-
-    def _loop(self, spot: Spot) -> str | None:
-        number = self.ranking.loop_of(spot)
-        return None if number is None else f"L{number + 1}"
-
-    def _loops(self, used: Sequence[int]) -> Table:
-        loops = [(number, self.ranking.loops[number]) for number in used]
+    def _loops(self, used: Sequence[int | None]) -> Table:
         rows = [
             {"loop": loop, "name": f"L{n + 1}", "lines": self._span(loop), "share": self.ranking.share_pct(loop.cost)}
-            for n, loop in loops
+            for n, loop in enumerate(self.ranking.loops)
+            if n in used
         ]
         return table_from("hot_loops", rows)
 
@@ -319,7 +310,7 @@ class _RankingText:
         if loop.lines is None:
             return code
         first, last = loop.lines
-        return f"{self._place(first)}-{last.number}, {code}" if first != last else f"{self._place(first)}, {code}"
+        return f"{self._place(first)}{f'-{last.number}' if first != last else ''}, {code}"
 
     def _kernels(self, chosen: Sequence[HotKernel]) -> Table:
         """The other selected kernels, each with its hottest place."""
@@ -329,9 +320,8 @@ class _RankingText:
             ranking = rank(read(self.opened, one.kernel, one.launch), self.ranking.by) if one.small else None
             if ranking and ranking.spots:
                 first = ranking.spots[0]
-                self.files |= {first.line.file} if first.line.file else set()
-                place = self._place(first.line) or self._instruction(first.main)
-                hottest = f"{place} {ranking.share_pct(first.cost) or 0:.0f} %"
+                self.files |= {first.line.file} - {None}
+                hottest = f"{self._name(first)} {ranking.share_pct(first.cost) or 0:.0f} %"
             samples = one.samples if self.opened.has("samples") else None
             rows.append({"of": one, "number": f"#{one.number}", "samples": samples, "hottest": hottest})
         return table_from("hot_kernels", rows, len(chosen) - 1)
@@ -344,10 +334,10 @@ class _RankingText:
         carried = self._carried_source(wanted)
         for line in wanted:
             if line not in carried:
-                told = source_lines(line.file or "", line.number or 0)
-                carried |= {SourceLine(line.file, number): text for number, text in told.lines.items()}
-                if told.reason:
-                    self.unshown.setdefault(told.reason, line)
+                read_now = source_lines(line.file or "", line.number or 0)
+                carried |= {SourceLine(line.file, number): text for number, text in read_now.lines.items()}
+                if read_now.reason:
+                    self.unshown.setdefault(read_now.reason, line)
         limit = None if self.full else _TEXT
         return {line: _cut_text(text.strip(), limit) for line, text in carried.items()}
 
@@ -364,10 +354,12 @@ class _RankingText:
 
     def _source(self, spots: Sequence[Spot], context: int) -> Table:
         """The lines around the first place, from the profile."""
-        around: list[SourceLine] = []
-        for file, number in [spot.line for spot in spots[:1] if context]:
-            if file is not None and number is not None:
-                around = [SourceLine(file, n) for n in range(max(1, number - context), number + context + 1)]
+        around = [
+            SourceLine(spot.line.file, n)
+            for spot in spots[:1]
+            if context and spot.line.number is not None
+            for n in range(max(1, spot.line.number - context), spot.line.number + context + 1)
+        ]
         texts = self._texts(around)
         return table_from("source", [{"line": each.number, "text": texts[each]} for each in around if each in texts])
 
@@ -381,43 +373,38 @@ class _RankingText:
         elif ranking.unit == "executions":
             yield sentence("places.executed" if ranking.total else "places.nothing")
         elif code.sample_count < FEW:
-            facts = self.opened.manifest.facts
-            intervals = [f" than {facts[f]:,.0f} {f.removeprefix(_INTERVAL)}" for f in facts if f.startswith(_INTERVAL)]
+            facts = self.opened.manifest.facts.items()
+            intervals = [f" than {n:,.0f} {fact.removeprefix(_INTERVAL)}" for fact, n in facts if _INTERVAL in fact]
             yield sentence("places.few", samples=code.sample_count, intervals="".join(intervals))
         elif ranking.unsure():
             yield sentence("places.unsure")
         yield from self._in_all()
         lined = ranking.share_pct(ranking.cost_with_line)
         if lined is not None:
-            if lined < 50:
-                yield sentence("places.without_line")
+            yield optional_sentence("places.without_line", few=lined < 50)
             manifest = self.opened.manifest
             bare = [spot.cost for spot in ranking.spots if spot.line.number is None and spot.main.text]
             lacking = ranking.share_pct(sum(bare)) or 0.0
             yield from [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
-            if lined + lacking < _MOST_KNOWN:
-                yield sentence("places.unknown_code")
-        if self._moved_much():
-            yield sentence("places.moved", share=self._samples_elsewhere() / ranking.total, unit=ranking.unit)
-        for reason, line in islice(self.unshown.items(), 1):
+            yield optional_sentence("places.unknown_code", unknown=lined + lacking < _MOST_KNOWN)
+        moved = self._moved()
+        yield optional_sentence("places.moved", share=moved if moved >= _MOVED else 0, unit=ranking.unit)
+        for reason, line in [*self.unshown.items()][:1]:
             yield sentence("places.no_source", place=self._place(line), reason=reason)
-        if shown < worth:
-            yield sentence("places.more", count=worth - shown, least=_LEAST_PCT)
-        if worth < len(ranking.spots):
-            yield sentence("places.small", count=len(ranking.spots) - worth, least=_LEAST_PCT)
+        yield optional_sentence("places.more", count=worth - shown, least=_LEAST_PCT)
+        yield optional_sentence("places.small", count=len(ranking.spots) - worth, least=_LEAST_PCT)
         known, least = reasons(), _EXPLAINED * ranking.total
         told = {r for spot in ranking.spots[:shown] for r, n in spot.reasons.items() if n and n >= least}
         yield from [f"{name}: waits for {one.title}." for name, one in known.items() if name in told and one.waits]
-        if any(one.key.text == "s_endpgm" and one.sample_count > least for one in code.instructions):
-            yield sentence("places.end_of_program")
+        last = any(one.key.text == "s_endpgm" and one.sample_count > least for one in code.instructions)
+        yield optional_sentence("places.end_of_program", last=last)
 
     def _waves(self) -> Iterator[str]:
         """What the waves of a thread trace covered of each other, and how many were resident on a SIMD."""
         ranking = self.ranking
         if ranking.hidden is None or not ranking.total:
             return
-        share, resident = ranking.hidden / ranking.total, self._resident_waves()
-        more = sentence("places.resident", waves=resident) if resident else ""
+        share, more = ranking.hidden / ranking.total, optional_sentence("places.resident", waves=self._resident_waves())
         yield sentence("places.hidden", hidden=share, exposed=1 - share, more=more)
 
     def _resident_waves(self) -> float | None:
@@ -436,46 +423,40 @@ class _RankingText:
         )
         return float(waves / busy) if busy else None
 
-    def _samples_elsewhere(self) -> float:
-        """The samples that were taken elsewhere than at the place that they are charged to."""
-        return sum(sum(spot.shows.values()) for spot in self.ranking.spots)
-
-    def _moved_much(self) -> bool:
-        return self.ranking.total > 0 and self._samples_elsewhere() / self.ranking.total >= 0.05
+    def _moved(self) -> float:
+        """The share of the samples that were taken elsewhere than at the place that they are charged to."""
+        return sum(sum(spot.shows.values()) for spot in self.ranking.spots) / (self.ranking.total or inf)
 
     def _in_all(self) -> Iterator[str]:
         """The samples of the kernel by reason, and by the class of the instruction that they are charged to."""
         ranking = self.ranking
         if ranking.unit != "samples" or not ranking.total:
             return
-        known = classes()
-        by_reason: dict[str, float] = defaultdict(float)
-        by_class: dict[str, float] = defaultdict(float)
-        for spot in ranking.spots:
-            for reason, n in spot.reasons.items():
-                if reason:
-                    by_reason[reason] += n
-            for key, n in spot.parts.items():
-                by_class[known[self.at[key].kind or "other"].title] += n
-        if by_reason:
-            yield sentence("places.by_reason", shares=self._shares(by_reason))
-        else:
-            yield sentence("places.no_reasons")
-        yield sentence("places.by_class", shares=self._shares(by_class))
-
-    def _shares(self, counts: dict[str, float]) -> str:
-        shares = [(name, 100 * n / self.ranking.total) for name, n in sorted(counts.items(), key=lambda item: -item[1])]
-        return ", ".join(f"{name} {share:.0f} %" for name, share in shares[:_CLASSES] if share >= 1)
+        known, spots = classes(), ranking.spots
+        by_reason = _sums((reason, n) for spot in spots for reason, n in spot.reasons.items() if reason)
+        parts = ((known[self.at[key].kind or "other"].title, n) for spot in spots for key, n in spot.parts.items())
+        for code, sums in (
+            ("places.by_reason" if by_reason else "places.no_reasons", by_reason),
+            ("places.by_class", _sums(parts)),
+        ):
+            shares = [(name, 100 * n / ranking.total) for name, n in sums[:_CLASSES]]
+            yield sentence(code, shares=[f"{name} {share:.0f} %" for name, share in shares if share >= 1])
 
     def _next(self) -> Iterator[NextCall]:
         """Suggest the next calls, built from ids, ranks and closed sets only."""
         arguments = {"workload": self.opened.id, "kernel": f"#{self.one.number}"}
         if self.ranking.by == "line" and self.ranking.cost_with_line:
-            why = "the instructions behind these lines"
-            yield next_call("find_hotspots", why, **arguments, by="instruction")
+            yield next_call("find_hotspots", "the instructions behind these lines", **arguments, by="instruction")
         if self.opened.manifest.counters:
-            why = "which subsystem limits the kernel, and what to try"
-            yield next_call("diagnose_bottleneck", why, **arguments)
+            yield next_call("diagnose_bottleneck", "which subsystem limits the kernel, and what to try", **arguments)
+
+
+def _sums(amounts: Iterable[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return each name with the sum of its amounts, the largest first."""
+    sums: dict[str, float] = defaultdict(float)
+    for named, amount in amounts:
+        sums[named] += amount
+    return sorted(sums.items(), key=lambda item: -item[1])
 
 
 def _cut_text(text: str, limit: int | None) -> str:

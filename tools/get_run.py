@@ -12,12 +12,11 @@ from pydantic import Field
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import NotFound, StoreProblem
-from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.rounds import OptimisationRound
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, sentence
 from .answers.tables import table_from
 from .base.parameters import Detail, Reference, WaitSeconds
 from .base.results import NextCall, Result, Table, TextBlock
@@ -155,25 +154,16 @@ def run_result(store: Store, folder: Path, wait_s: float = 0, *, full: bool = Fa
 
 def _outcome(run: RunResult) -> str:
     """Say how far the run is, or how it ended and what it measured."""
-    outcome = ""
-    if run.workload:
-        outcome = sentence("run.workload", workload=run.workload)
-    if run.kernels and run.kernels.rows and not (run.round and run.round.limited_by):
-        first = run.kernels.records()[0]
-        if first.get("pct") is not None:
+    outcome = optional_sentence("run.workload", workload=run.workload)
+    for first in run.kernels.records()[:1] if run.kernels and not (run.round and run.round.limited_by) else []:
+        if first["pct"] is not None:
             outcome += sentence("run.longest", kernel=short(str(first["kernel"])), share=first["pct"])
-    if run.ceilings and run.ceilings.rows:
-        first = run.ceilings.records()[0]
-        count = count_text(run.ceilings.total_rows or 0, "ceiling")
-        outcome = sentence("run.ceilings", count=count, **{n: first.get(n) for n in ("ceiling", "value", "unit")})
+    for first in run.ceilings.records()[:1] if run.ceilings else []:
+        outcome = sentence("run.ceilings", **first, count=run.ceilings and run.ceilings.total_rows)
     state = "partial" if run.partial and run.state == "failed" else run.state
-    ending = sentence(
-        f"run.{state}", progress=run.progress, elapsed_s=run.elapsed_s, outcome=outcome, problem=run.problem or ""
-    ).strip()
-    if run.round is None:
-        return ending
-    said = (run.round.sentences(), ending) if run.state == "done" else (ending, run.round.sentences())
-    return " ".join(said).strip()
+    ending = sentence(f"run.{state}", run=run, outcome=outcome, problem=run.problem or "").strip()
+    parts = [ending, run.round.sentences() if run.round else ""]
+    return " ".join(reversed(parts) if run.state == "done" else parts).strip()
 
 
 def _kernels(store: Store, workload: str | None) -> tuple[Table | None, list[str]]:
@@ -191,7 +181,7 @@ def _sources(run: ProfileRun | BenchmarkRun, kernels: Table | None) -> Table | N
     """From the caches of this machine, if the program ran here and used the known folders."""
     if not (isinstance(run, ProfileRun) and kernels and run.host == os.uname().nodename):
         return None
-    if set(PLACES) & set(run.variables):
+    if not set(PLACES).isdisjoint(run.variables):
         return None
     names = [str(row["kernel"]) for row in kernels.records()]
     cached = sources(names, caches(os.environ), run.created_ns / 1e9)
@@ -203,15 +193,11 @@ def _next(
 ) -> Iterator[NextCall]:
     if state.state not in FINAL:
         yield next_call("get_run", "it is not finished yet", run_id=run.run_id, wait_s=45)
-    elif isinstance(run, BenchmarkRun):
-        if state.state == "done" and state.result.get("stored"):
-            yield from peak_tables.next_calls()
-    elif workload is not None:
-        yield from _next_of_profile(run, {"workload": workload}, result)
-
-
-def _next_of_profile(run: ProfileRun, here: Mapping[str, str], result: Mapping[str, Any]) -> Iterator[NextCall]:
-    arch, counters = result.get("arch"), result.get("counters")
+    elif isinstance(run, BenchmarkRun) and state.state == "done" and state.result.get("stored"):
+        yield from peak_tables.next_calls()
+    if state.state not in FINAL or isinstance(run, BenchmarkRun) or workload is None:
+        return
+    here, arch, counters = {"workload": workload}, result.get("arch"), result.get("counters")
     counted = counters and arch in catalog.targets_with_metrics()
     if not counted or arch != "cpu":
         if run.request.timeline:

@@ -71,16 +71,14 @@ def import_profile(
     def label(manifest: Manifest, stored: StoredProfile) -> tuple[Manifest, list[Note]]:
         # The location of the profile is unrelated to the repository of the profiled program.
         commit, branch = revision()
-        manifest = manifest.model_copy(
-            update={"arch": _target(manifest, gpu), "commit": commit, "branch": branch, "facts": sheet | manifest.facts}
-        )
-        own_name = name or _apart(store, manifest, stored, source)
-        return manifest.model_copy(update={"name": own_name, "tags": tags}), []
+        about = {"arch": _target(manifest, gpu), "commit": commit, "branch": branch, "facts": sheet | manifest.facts}
+        manifest = manifest.model_copy(update={**about, "tags": tags})
+        return manifest.model_copy(update={"name": name or _apart(store, manifest, stored, source)}), []
 
     with as_one_folder(_existing(path, several=True)) as source:
         code_files = _existing(code) if code is not None else []
         done, merged = import_to_store(store, source, format, label, Beside(code=code_files))
-    incomplete = sum(1 for p in merged.passes if p.unmatched_launches or p.matched < merged.dispatches)
+    incomplete = sum(bool(p.unmatched_launches or p.matched < merged.dispatches) for p in merged.passes)
     return ImportResult(
         answer=_summary(done),
         **{name: getattr(done, name) for name in ("name", "format", "arch", "device", "events", "samples")},
@@ -100,9 +98,10 @@ def import_profile(
 def _same_content(store: Store, done: Manifest) -> Iterator[str]:
     """A note if the store has a workload whose tables equal those of the new one in kind and size."""
 
-    def content(one: Manifest) -> tuple[object, ...]:
+    def content(one: Manifest) -> list[object]:
         tables = {name: size for name, size in one.files.items() if name.endswith(".parquet")}
-        return one.format, one.arch, one.device, one.command, one.dispatches, one.events, one.samples, tables
+        names = ("format", "arch", "device", "command", "dispatches", "events", "samples")
+        return [tables, *(getattr(one, name) for name in names)]
 
     twins = [one for one in store.scan()[0] if one.id != done.id and content(one) == content(done)]
     for newest in twins[-1:]:
@@ -111,24 +110,20 @@ def _same_content(store: Store, done: Manifest) -> Iterator[str]:
 
 def _summary(done: Manifest) -> str:
     """Say what was imported."""
-    counts = (
-        (done.dispatch_count, "launch"), (done.kernel_count, "kernel"), (len(done.counters), "counter"),
-        (done.events, "event"), (done.samples, "sample"),
-    )  # fmt: skip
-    if not done.dispatches and not done.events and _has_host_stacks(done):
-        return sentence("import.host", name=done.name, workload=done.id, format=done.format)
-    return sentence(
-        "import.done",
-        name=done.name,
-        workload=done.id,
-        contents=", ".join(count_text(number, one) for number, one in counts if number) or "no launches",
-        device=done.device or done.arch or "an unknown device",
-        format=done.format,
-    )
+    counts = {
+        "launch": done.dispatch_count,
+        "kernel": done.kernel_count,
+        "counter": len(done.counters),
+        "event": done.events,
+        "sample": done.samples,
+    }
+    contents = ", ".join(count_text(number, one) for one, number in counts.items() if number) or "no launches"
+    device = done.device or done.arch or "an unknown device"
+    return sentence("import.host" if _is_of_host(done) else "import.done", of=done, contents=contents, device=device)
 
 
-def _has_host_stacks(done: Manifest) -> bool:
-    return "host_samples.parquet" in done.files
+def _is_of_host(done: Manifest) -> bool:
+    return not done.dispatches and not done.events and "host_samples.parquet" in done.files
 
 
 def _apart(store: Store, manifest: Manifest, merged: StoredProfile, source: Path) -> str:
@@ -169,32 +164,31 @@ def _target(manifest: Manifest, gpu: str | None) -> str | None:
     return gpu
 
 
-def _hints(done: Manifest) -> Iterator[str]:
+def _hints(done: Manifest) -> list[str]:
     """Return hints on how to interpret this workload; none of them reports a fault."""
-    if done.arch is None and done.counters:
-        fitting = [t for t in targets.targets() if targets.gpu(t).vendor == done.vendor]
-        yield sentence("imported.no_gpu", fitting=fitting)
-    if done.counters and done.vendor != "cpu":
-        yield sentence("imported.one_by_one")
-    target = targets.find_target(done.arch)
-    if target and target.agprs == "separate" and done.dispatches:
-        yield sentence("imported.same_registers", arch=done.arch)
-    if done.dispatches and done.vendor == "amd" and done.format != "rocprofv3":
-        yield sentence("imported.static_lds")
+    target, launched = targets.find_target(done.arch), done.dispatches
+    applies = {
+        "imported.no_gpu": done.arch is None and done.counters,
+        "imported.one_by_one": done.counters and done.vendor != "cpu",
+        "imported.same_registers": launched and target and target.agprs == "separate",
+        "imported.static_lds": launched and done.vendor == "amd" and done.format != "rocprofv3",
+    }
+    fitting = [name for name in targets.targets() if targets.gpu(name).vendor == done.vendor]
+    return [sentence(code, fitting=fitting, arch=done.arch) for code, applying in applies.items() if applying]
 
 
 def _next(done: Manifest, *, has_code: bool) -> list[NextCall]:
     about = {"workload": done.id}
     overview = next_call("compute_metrics", "the figures that show where the time goes", **about, metrics=["overview"])
     kernels = next_call("list_workloads", "its kernels by time", **about)
-    lines = next_call("find_hotspots", "the lines and instructions that cost the time", **about)
-    if not done.dispatches and not done.events and _has_host_stacks(done):
-        return [next_call("find_hotspots", "the lines of the host's code", workload=done.id, by="host_line")]
-    if has_code and not done.counters:
-        return [lines, kernels] if done.dispatches else [lines]
-    if done.events:
+    first = next_call("find_hotspots", "the lines and instructions that cost the time", **about)
+    if _is_of_host(done):
+        return [next_call("find_hotspots", "the lines of the host's code", **about, by="host_line")]
+    if done.events and (done.counters or not has_code):
         why = "where the wall time goes, and whether the GPU is the limit"
-        return [next_call("compute_timeline", why, **about), *([kernels] if done.dispatches else [])]
-    if has_code:
-        return [overview, lines]
-    return [overview, kernels] if done.arch in catalog.targets_with_metrics() and done.counters else [kernels]
+        first = next_call("compute_timeline", why, **about)
+    elif has_code and done.counters:
+        return [overview, first]
+    elif not has_code:
+        return [overview, kernels] if done.arch in catalog.targets_with_metrics() and done.counters else [kernels]
+    return [first, kernels] if done.dispatches else [first]

@@ -15,7 +15,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.store import Manifest, Store
 from .answers.next_calls import next_call
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, sentence
 from .base.results import NextCall, Result
 from .device.machine.host_settings import unsound
 from .device.machine.model import Device, InstalledProfiler, Roots
@@ -59,7 +59,7 @@ def list_devices(store: Store) -> DevicesResult:
 
 def answer(store: Store, machine: Machine) -> DevicesResult:
     """Return the tool's result for a machine, with notes, the store's ceilings and the next calls."""
-    notes = [*machine.notes, *_notes(machine)]
+    notes = [*machine.notes, *filter(None, _notes(machine))]
     try:
         manifests, _ = store.scan()
     except StoreProblem as problem:
@@ -84,24 +84,19 @@ def _summary(machine: Machine) -> str:
     """Say which GPUs are here, and which profiler can count on them."""
     vendors = {gpu.vendor for gpu in machine.gpus} or {"cpu"}
     fitting = [p for p in machine.profilers if p.vendor in vendors and p.path]
-    ready = next((p for p in fitting if p.usable is not False), None)
-    if ready:
-        profiler = sentence("devices.profiler", name=ready.name, version=f"{ready.version} " if ready.version else "")
-    elif fitting:
-        profiler = sentence("devices.not_usable", name=fitting[0].name, why=fitting[0].why or "see below")
-    else:
-        profiler = sentence("devices.no_profiler")
-    if not machine.gpus:
-        return sentence("devices.no_gpu", profiler=profiler)
+    profiler = sentence("devices.no_profiler")
+    for one in sorted(fitting, key=lambda p: p.usable is False)[:1]:
+        code = "devices.not_usable" if one.usable is False else "devices.profiler"
+        version = f"{one.version} " if one.version else ""
+        profiler = sentence(code, of=one, version=version, why=one.why or "see below")
     names = Counter(gpu.name or gpu.arch or gpu.vendor for gpu in machine.gpus)
-    return sentence("devices.gpus", gpus=", ".join(f"{n} x {name}" for name, n in names.items()), profiler=profiler)
+    gpus = [f"{n} x {name}" for name, n in names.items()]
+    return sentence("devices.gpus" if gpus else "devices.no_gpu", gpus=gpus, profiler=profiler)
 
 
 def _notes(machine: Machine) -> Iterator[str]:
-    if machine.on_battery:
-        yield sentence("machine.battery")
-    if not machine.gpus:
-        yield sentence("machine.no_gpu")
+    yield optional_sentence("machine.battery", on=machine.on_battery)
+    yield optional_sentence("machine.no_gpu", none=not machine.gpus)
     # An installed profiler itself reports what the machine does not permit.
     told = {p.vendor for p in machine.profilers if p.path}
     yield from [
@@ -116,9 +111,9 @@ def _notes(machine: Machine) -> Iterator[str]:
         defects.setdefault(f"{profiler.name} {profiler.version}", []).append(state)
     yield from [sentence("machine.defects", name=name, defects=of) for name, of in defects.items()]
     unknown = sorted({d.arch for d in machine.gpus if d.arch and not d.supported})
-    yield from [sentence_on for arch in unknown if (sentence_on := catalog.without_metrics(arch))]
-    if machine.gpus and (masks := [name for name in _MASKS if name in os.environ]):
-        yield sentence("machine.masked", masks=masks)
+    yield from filter(None, map(catalog.without_metrics, unknown))
+    masks = [name for name in _MASKS if name in os.environ]
+    yield optional_sentence("machine.masked", masks=masks, gpus=machine.gpus)
 
 
 def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> Iterator[NextCall]:
@@ -126,11 +121,8 @@ def _next(machine: Machine, ceilings: list[KnownCeilings], imported: bool) -> It
     for gpu in {d.arch: d for d in machine.gpus if d.supported}.values():
         if gpu.vendor in ready and gpu.arch not in {known.gpu for known in ceilings}:
             yield next_call("run_peak_benchmarks", "no ceilings are known for this GPU", mode="quick")
-        why = (
-            "which counters in how many runs"
-            if gpu.vendor in ready
-            else "the commands to profile where counters are permitted"
-        )
+        elsewhere = "the commands to profile where counters are permitted"
+        why = "which counters in how many runs" if gpu.vendor in ready else elsewhere
         yield next_call("plan_profile", why, gpu=gpu.arch, metrics=["overview"])
     if imported:
         yield next_call("list_workloads", "the stored profiles")
@@ -159,14 +151,8 @@ def _ceilings(store: Store, manifests: list[Manifest]) -> list[KnownCeilings]:
 
 def _benchmarked_devices(con: duckdb.DuckDBPyConnection, store: Store) -> list[KnownCeilings]:
     """Return one entry per device and partition, newest first."""
-    devices: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    devices: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for row in peaks.latest(con, store):
         if row["status"] in peaks.USABLE and row["intensity"] is None:
-            devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
-    return [
-        KnownCeilings(
-            **{name: rows[0][name] for name in ("gpu", "device", "device_uuid", "measured_at")},
-            count=len({row["ceiling"] for row in rows}),
-        )
-        for rows in devices.values()
-    ]
+            devices.setdefault((row["device_uuid"], row["partition"]), {}).setdefault(row["ceiling"], row)
+    return [KnownCeilings(**next(iter(rows.values())), count=len(rows)) for rows in devices.values()]

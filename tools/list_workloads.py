@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -19,20 +19,22 @@ from ..analysis.store.schema import iso, kernel_of
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, sentence
 from .answers.tables import Row, table_from
 from .base.parameters import Offset, Reference
 from .base.results import NextCall, Result, Table
 
-_NO_LAUNCHES = "The profile has samples or counts per instruction but no launches, so kernels are ordered by those."
 _COUNTED = "counted"
 """Column with the number of launches that have counters, shown if only some launches were to be counted."""
 By = Literal["kernel", "launch", "range"]
 _RANGES = ("range", "entered", "launches", "total_ns", "pct", "mean_ns", "host_ns")
-_NESTED = (
-    "total_ns is the time of the launches in a range and in ranges nested in it, mean_ns the same per entry of the "
-    "range, host_ns the time that the program spent in it."
-)
+_ABOUT = {
+    "sampled_kernels": "The profile has samples or counts per instruction but no launches, so kernels are ordered by "
+    "those.",
+    "range_times": "total_ns is the time of the launches in a range and in ranges nested in it, mean_ns the same per "
+    "entry of the range, host_ns the time that the program spent in it.",
+}
+"""Notes on tables by their names."""
 _NEAR_TIE = 0.01
 """The first two kernels count as nearly equal if their times differ by at most this share of the longer one."""
 _WHERE_IS = (
@@ -125,8 +127,8 @@ def _of_the_store(workloads: list[Manifest], offset: int) -> str:
     if offset >= len(workloads):
         return sentence("workloads.past" if workloads else "workloads.none", offset=offset, count=len(workloads))
     newest, code = workloads[0], "workloads.one" if len(workloads) == 1 else "workloads.several"
-    facts = {"name": newest.name, "format": newest.format, "created": iso(newest.created_ns)}
-    return sentence(code, count=len(workloads), device=_device(newest), **facts)
+    created = iso(newest.created_ns)
+    return sentence(code, count=len(workloads), of=newest, created=created, device=_device(newest))
 
 
 def _device(manifest: Manifest) -> str:
@@ -161,8 +163,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
             *_total(shown, rows, offset),
             *_tie(rows),
             *(note.text for note in odd),
-            *([_NESTED] if by == "range" else []),
-            *([_NO_LAUNCHES] if name == "sampled_kernels" else []),
+            *filter(None, [_ABOUT.get(name)]),
             *(w.text for w in manifest.warnings),
         ],
         next=[*_next(workload, by)],
@@ -175,7 +176,7 @@ def _of_one(manifest: Manifest, rows: list[Row]) -> str:
     if rows and {"total_ns", "calls"} <= rows[0].keys():
         contents = sentence(
             "workloads.detail_time",
-            launches=count_text(sum(one["calls"] or 0 for one in rows), "launch"),
+            launches=sum(one["calls"] or 0 for one in rows),
             kernels=count_text(manifest.kernels, "kernel") if manifest.kernels else count_text(len(rows), "row"),
             time=short_time(sum(one["total_ns"] or 0 for one in rows)),
         )
@@ -184,12 +185,9 @@ def _of_one(manifest: Manifest, rows: list[Row]) -> str:
         for one in rows:
             shares[one["kernel"]] += one["pct"] or 0
         kernel, share = shares.most_common(1)[0]
-        if kernel and share:
-            contents += sentence("workloads.longest", kernel=short(kernel), share=share)
-    elif manifest.events:
-        contents = sentence("workloads.events", events=count_text(manifest.events, "event"))
-    elif manifest.samples:
-        contents = sentence("workloads.sampled", samples=count_text(manifest.samples, "sample"))
+        contents += optional_sentence("workloads.longest", kernel=short(kernel or ""), share=share)
+    elif manifest.events or manifest.samples:
+        contents = sentence("workloads.events" if manifest.events else "workloads.sampled", of=manifest)
     return sentence("workloads.detail", name=manifest.name, device=_device(manifest), contents=contents)
 
 
@@ -199,20 +197,16 @@ def _total(shown: Table, rows: list[Row], offset: int) -> Iterator[str]:
         return
     last = offset + len(shown.rows)
     whole, part = (sum(row["total_ns"] or 0 for row in some) for some in (rows, rows[offset:last]))
-    if whole and len(shown.rows) == len(rows):
-        yield sentence("listed.all", count=len(rows), time=short_time(whole))
-    elif whole and shown.rows:
-        share = part / whole
-        yield sentence("listed.some", first=offset + 1, last=last, of=len(rows), share=share, time=short_time(whole))
+    if whole and shown.rows:
+        code = "listed.all" if len(shown.rows) == len(rows) else "listed.some"
+        yield sentence(code, first=offset + 1, last=last, n=len(rows), share=part / whole, time=short_time(whole))
 
 
 def _tie(rows: list[Row]) -> Iterator[str]:
     """Return a note if the times of the first two rows are too close for their order to matter."""
-    if len(rows) < 2 or not {"total_ms", "rank"} <= rows[0].keys():
-        return
-    longest, next_longest = (row["total_ms"] for row in rows[:2])
-    if longest and next_longest and longest - next_longest <= _NEAR_TIE * longest:
-        yield sentence("listed.tie", first=rows[0]["pct"], second=rows[1]["pct"])
+    for first, second in [rows[:2]] if len(rows) > 1 and {"total_ms", "rank"} <= rows[0].keys() else []:
+        if second["total_ms"] and second["total_ms"] >= (1 - _NEAR_TIE) * first["total_ms"]:
+            yield sentence("listed.tie", first=first["pct"], second=second["pct"])
 
 
 def _next(workload: Workload, by: By) -> Iterator[NextCall]:
@@ -229,8 +223,9 @@ def _next(workload: Workload, by: By) -> Iterator[NextCall]:
         why = f"metrics of {longest}, which takes the largest share of the time"
         yield next_call("compute_metrics", why, **here, kernel=longest)
     if workload.by == "kernel" and any(k.configurations > 1 for k in workload.kernels.values()):
-        why = "launch configurations separately, with their sizes and times"
-        yield next_call("list_workloads", why, **here, by="launch")
+        yield next_call(
+            "list_workloads", "launch configurations separately, with their sizes and times", **here, by="launch"
+        )
     if by != "range" and workload.has("ranges"):
         yield next_call("list_workloads", "time by the ranges that the program marks", **here, by="range")
 
@@ -240,37 +235,25 @@ def _kernels(workload: Workload) -> tuple[str, list[Row]]:
     rows = _records(workload, "dispatches", _BY_TIME)
     if not rows and has_code(workload):
         kernels = sampled_kernels(workload)
-        samples, cycles = sum(one.samples for one in kernels), sum(one.cycles for one in kernels)
-        unit, total = ("samples", samples) if samples else ("cycles", cycles)
+        totals = {unit: sum(getattr(one, unit) for one in kernels) for unit in ("samples", "cycles")}
+        measured = [unit for unit, total in totals.items() if total]
         return "sampled_kernels", [
-            {
-                "of": one,
-                "rank": int(one.number),
-                "samples": one if samples else None,
-                "cycles": one if cycles else None,
-                "pct": 100 * getattr(one, unit) / total if total else None,
-            }
+            {"of": one, "rank": int(one.number), **{unit: getattr(one, unit) for unit in measured}}
+            | ({"pct": 100 * getattr(one, measured[0]) / totals[measured[0]]} if measured else {})
             for one in kernels
         ]
-    counted = _counted(workload) if rows else None
-    for row in rows or (rows := _records(workload, "kernel_stats", _STATED)):
-        row |= _trust(workload, row["kernel"]) | ({} if counted is None else {_COUNTED: counted.get(row["kernel"], 0)})
-    return "kernel_times", rows
+    if rows:
+        return "kernel_times", _with_trust(workload, rows, "kernel")
+    return "kernel_times", _with_trust(workload, _records(workload, "kernel_stats", _STATED), None)
 
 
 def _launches(workload: Workload) -> list[Row]:
     """Return the rows of launch configurations by time, each with the name of its kernel."""
-    rows, counted = _records(workload, "dispatches", _BY_LAUNCH), _counted(workload)
+    rows = _records(workload, "dispatches", _BY_LAUNCH)
     for row in rows:
-        label = row["label"]
-        row |= {"number": f"#{workload.kernels[label].number}", "kernel": kernel_of(label, row["configuration"])}
-        row |= _trust(workload, row["kernel"]) | ({} if counted is None else {_COUNTED: counted.get(label, 0)})
-    return rows
-
-
-def _counted(workload: Workload) -> Mapping[str, int] | None:
-    """Return the number of launches that have counters; None unless only some launches were to be counted."""
-    return counted_launches(workload) if workload.manifest.sampled else None
+        row["number"] = f"#{workload.kernels[row['label']].number}"
+        row["kernel"] = kernel_of(row["label"], row["configuration"])
+    return _with_trust(workload, rows, "label")
 
 
 def _records(workload: Workload, name: str, sql: str) -> list[Row]:
@@ -282,7 +265,14 @@ def _records(workload: Workload, name: str, sql: str) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
-def _trust(workload: Workload, kernel: str) -> Row:
-    """Return the status of the times of a kernel, and the reason if they are suspect."""
-    doubt = workload.doubts.about(frozenset({DURATION}), [kernel])
-    return {"status": "suspect" if doubt else "ok", "reason": doubt.text if doubt else None}
+def _with_trust(workload: Workload, rows: list[Row], launched: str | None) -> list[Row]:
+    """Return the rows with the status of their times, and the reason if they are suspect.
+
+    ``launched`` names the column by which the launches with counters are counted, if only some were to be counted.
+    """
+    counted = counted_launches(workload) if launched and workload.manifest.sampled else {}
+    for row in rows:
+        doubt = workload.doubts.about(frozenset({DURATION}), [row["kernel"]])
+        row |= {"status": "suspect" if doubt else "ok", "reason": doubt.text if doubt else None}
+        row |= {_COUNTED: counted.get(row[launched], 0)} if launched and workload.manifest.sampled else {}
+    return rows

@@ -6,6 +6,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar
 
 import pydantic
@@ -16,10 +17,10 @@ from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.planning.plan import PassPlan, resolve
-from ..analysis.planning.sampling import Cost
 from ..analysis.store.store import Store
 from .answers.next_calls import next_call
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, present, sentence
+from .answers.tables import Row, table_from
 from .base.parameters import (
     MOST_ITEMS,
     CommandWords,
@@ -31,7 +32,7 @@ from .base.parameters import (
     Replay,
     SomeMetrics,
 )
-from .base.results import NextCall, Result, Table, TextBlock, table
+from .base.results import NextCall, Result, Table, TextBlock
 from .running.drivers import registry
 from .running.drivers.registry import ProfilerDriver as Driver
 from .running.drivers.registry import launcher_lines
@@ -59,28 +60,30 @@ class ProgramStart(pydantic.BaseModel):
 
 def input_files(steps: list[Step], *, texts: bool) -> Table:
     """Return every input file with its size and optionally its text; short ones first."""
-    files = sorted(((f"{OUT}/{n}", text) for s in steps for n, text in s.files.items()), key=lambda f: len(f[1]))
     # A table, so that the server can truncate it: definitions for every channel of an MI350 take 80 kB per pass.
-    columns = {"file": None, "characters": None, "text": None}
-    return table(columns, [[name, len(text), text if texts else None] for name, text in files])
+    rows = [
+        {"file": f"{OUT}/{name}", "characters": len(text), "text": text if texts else None}
+        for step in steps
+        for name, text in step.files.items()
+    ]
+    return table_from("input_files", sorted(rows, key=itemgetter("characters")))
 
 
 def _shell_line(argv: Sequence[str], env: Mapping[str, str]) -> str:
     """Return a command with its variables as one shell line."""
     variables = [f"{name}={shlex.quote(value)}" for name, value in env.items()]
-    return " ".join([*(["env", *variables] if variables else []), shlex.join(argv)])
+    return " ".join([*["env"][: len(env)], *variables, shlex.join(argv)])
 
 
 def by_hand(step: Step, full: bool) -> ProgramStart:
     """Return one step of a plan as a command."""
-    shell = _shell_line(step.argv, step.env) if full else None
-    return ProgramStart(
-        step=step.name,
-        argv=list(step.argv),
-        shell=shell,
-        files=[f"{OUT}/{name}" for name in step.files],
-        env=dict(step.env),
-    )
+    argv, env, files = list(step.argv), dict(step.env), [f"{OUT}/{name}" for name in step.files]
+    shell = _shell_line(argv, env) if full else None
+    return ProgramStart(step=step.name, argv=argv, shell=shell, files=files, env=env)
+
+
+def _lines(entries: dict[str, str]) -> list[str]:
+    return [f"{name}: {text}" for name, text in entries.items()]
 
 
 def preparation(steps: list[Step]) -> str:
@@ -129,49 +132,38 @@ class PlanResult(Result):
 
     def blocks(self) -> list[TextBlock]:
         """Return the passes, the commands as shell lines, and the metrics that need several passes or cannot be had."""
-        passes = count_text(self.least_passes, "pass", "passes")
-        about = f"{self.gpu}, {self.profiler}, replay {self.replay}; at least {passes}"
-        starts = [f"{one.step}: {_shell_line(one.argv, one.env)}" for one in self.commands]
-        ranks = [f"{name}: {line}" for name, line in self.launchers.items()]
-        lacking = [f"{name}: {why}" for name, why in {**self.unsupported, **self.left_out}.items()]
+        starts = {one.step: _shell_line(one.argv, one.env) for one in self.commands}
         return [
-            TextBlock("", [about]),
+            TextBlock("", [sentence("plan.about", plan=self)]),
             TextBlock("passes", self.passes),
-            TextBlock("prepare", [self.prepare] if self.prepare else [], exact=True),
-            TextBlock("commands", starts, exact=True),
-            TextBlock("on many ranks", ranks, exact=True),
+            TextBlock("prepare", present(self.prepare), exact=True),
+            TextBlock("commands", _lines(starts), exact=True),
+            TextBlock("on many ranks", _lines(self.launchers), exact=True),
             TextBlock("files", self.files if self.files.rows else [], exact=True),
-            TextBlock("whole in one pass", [", ".join(self.whole)] if self.whole else []),
-            TextBlock("from several passes", [", ".join(self.split)] if self.split else []),
-            TextBlock("not collected", lacking),
+            TextBlock("whole in one pass", present(", ".join(self.whole))),
+            TextBlock("from several passes", present(", ".join(self.split))),
+            TextBlock("not collected", _lines(self.unsupported | self.left_out)),
         ]
-
-
-_Gpu = Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')]
-_Metrics = Annotated[
-    SomeMetrics | None,
-    Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"),
-]
-_Version = Annotated[Reference | None, Field(description='its version there: "1.0.0"')]
-_Command = Annotated[CommandWords | None, Field(description='argument list: ["./app"]')]
-_Launches = Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")]
-_Range = Annotated[Reference | None, Field(description="only in this range (NVTX)")]
-_Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")]
 
 
 def plan_profile(
     store: Store,
-    gpu: _Gpu,
-    metrics: _Metrics = None,
+    gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
+    metrics: Annotated[
+        SomeMetrics | None,
+        Field(
+            description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"
+        ),
+    ] = None,
     profiler: registry.ProfilerName = "auto",
-    profiler_version: _Version = None,
-    command: _Command = None,
+    profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
+    command: Annotated[CommandWords | None, Field(description='argument list: ["./app"]')] = None,
     replay: Replay = "auto",
     kernel: CountedKernels = None,
-    launches: _Launches = None,
+    launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
     max_passes: MostPasses = None,
-    range: _Range = None,
-    pid: _Pid = None,
+    range: Annotated[Reference | None, Field(description="only in this range (NVTX)")] = None,
+    pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
     detail: Detail = "summary",
 ) -> PlanResult:
     """Plan the counter passes that metrics need, how often the program runs, and profiler commands to run on another
@@ -203,9 +195,19 @@ def plan_profile(
     split = [m for m in planned.split if m not in lost]
     unsupported = {**planned.unsupported, **lost}
     shown = steps if full else steps[:_SHOWN]
+    planned_metrics = len(whole) + len(split)
+    more = optional_sentence("plan.more_commands", missing=len(steps) - len(shown))
     own = steps[-1].argv[0] == driver.NAME
     return PlanResult(
-        answer=_answer(gpu, driver.NAME, len(steps), len(whole) + len(split), len(unsupported)),
+        answer=sentence(
+            "plan.done",
+            metrics=count_text(planned_metrics, "metric") if planned_metrics else "The times",
+            need="needs" if planned_metrics == 1 else "need",
+            gpu=gpu,
+            runs=len(steps),
+            profiler=driver.NAME,
+            more=optional_sentence("plan.more", unsupported=len(unsupported)),
+        ),
         gpu=target,
         profiler=driver.NAME,
         replay=request.replay,
@@ -221,14 +223,14 @@ def plan_profile(
         prepare=preparation(steps),
         commands=[by_hand(step, full) for step in shown],
         launchers=launcher_lines(driver, steps[-1], request.command) if full and pid is None and own else {},
-        notes=[
-            *([sentence("plan.several_passes", split=len(split))] if split else []),
-            *([sentence("plan.cannot", unsupported=len(unsupported))] if len(unsupported) > _REASONS else []),
-            *([sentence("plan.left_out", left_out=len(planned.left_out))] if planned.left_out else []),
+        notes=present(
+            optional_sentence("plan.several_passes", split=len(split)),
+            optional_sentence("plan.cannot", unsupported=len(unsupported) if len(unsupported) > _REASONS else 0),
+            optional_sentence("plan.left_out", left_out=len(planned.left_out)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
-            *([_counter_samples(driver, request, features)] if asked.counter_samples else []),
-            *([] if full else [_summary_note(len(steps) - len(shown))]),
-        ],
+            _counter_samples(driver, request, features) if asked.counter_samples else "",
+            "" if full else sentence("plan.full", more=more),
+        ),
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
     )
 
@@ -257,19 +259,6 @@ def _resolve_target(gpu: str, asked: ProfileContents) -> tuple[str, dict[str, fl
 _WITHOUT_FILE = 'Without a file it gets times, timelines and hotspots: metrics=[], ["timeline"] or ["hotspots"]'
 
 
-def _answer(gpu: str, profiler: str, runs: int, metrics: int, unsupported: int) -> str:
-    """Say how many runs of the program the metrics take."""
-    text = sentence(
-        "plan.done",
-        metrics=count_text(metrics, "metric") if metrics else "The times",
-        gpu=gpu,
-        need="needs" if metrics == 1 else "need",
-        runs=runs,
-        profiler=profiler,
-    )
-    return text + (sentence("plan.more", unsupported=unsupported) if unsupported else "")
-
-
 def _no_range(driver: Driver) -> BadArgument:
     numbers = "; profile_command selects by the launch numbers of a timing run instead"
     return BadArgument(
@@ -289,9 +278,7 @@ def _check_command(command: list[str] | None) -> tuple[str, ...]:
 
 def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
     """Return the planned metrics that the profiler cannot provide, because it cannot count one of their counters."""
-    if not refused:
-        return {}
-    sets = resolve(target, asked.metrics).sets
+    sets = resolve(target, asked.metrics).sets if refused else {}
     return {
         name: f"{missing}: {refused[missing]}"
         for name in (*planned.whole, *planned.split)
@@ -304,17 +291,17 @@ def _passes(planned: PassPlan, full: bool) -> Table:
     limits = targets.gpu(planned.target).counter_limits if planned.passes else {}
     counts = Counter(planned.whole_in.values())
     named = full or sum(map(len, planned.passes)) <= _COUNTERS
-    rows = [
-        [
-            number,
-            " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
-            len(counters),
-            counts[number],
-            " ".join(counters) if named else None,
-        ]
+    rows: list[Row] = [
+        {
+            "pass": number,
+            "registers": " ".join(f"{b} {n}/{limits[b]}" for b, n in block_use(counters).items()) if limits else None,
+            "counters": len(counters),
+            "whole_metrics": counts[number],
+            "names": " ".join(counters) if named else None,
+        }
         for number, counters in enumerate(planned.passes, 1)
     ]
-    return table(dict.fromkeys(("pass", "registers", "counters", "whole_metrics", "names")), rows)
+    return table_from("planned_passes", rows)
 
 
 def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
@@ -324,13 +311,11 @@ def _first(reasons: dict[str, str], full: bool) -> dict[str, str]:
 def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, program: str) -> Iterator[str]:
     """Return notes on the limits of the profiler; skipped counters appear among the unsupported metrics. ``program`` is
     what the last command starts."""
-    if lacking := catalog.without_metrics(request.target):
-        yield lacking
+    yield catalog.without_metrics(request.target) or ""
     yield from (note.text for note in driver.notes(request, features) if note.code != "left_out")
     if driver.NAME == "rocprofv3":
         yield sentence("plan.written_for", version=features.version)
-        if request.hotspots:
-            yield THREAD_TRACE.text
+        yield THREAD_TRACE.text if request.hotspots else ""
     version, command = getattr(features, "version", None), shlex.join(request.command)
     defects = version_defects(
         driver.NAME, version, targets=[request.target], command=command, collects=collects_of(request)
@@ -338,32 +323,22 @@ def _driver_notes(driver: Driver, request: ProfileRequest, features: Any, progra
     yield from (defect.text(driver.NAME, version) for defect in defects)
     counted = request.passes or request.hotspots
     if (sampler := registry.sampler(driver.NAME)) and request.pid is None and counted:
-        yield _cost(sampler.cost(request, 0.0), sampler.cost(request, 1.0))
-    if request.pid is None:
-        yield sentence("plan.ranks", program=program)
-
-
-def _cost(idle: Cost, second: Cost) -> str:
-    """Describe the cost of counting: ``idle`` for a program that takes no time, ``second`` for one that takes 1 s."""
-    extra = sentence("plan.start", idle=idle) if idle.run_s else ""
-    return sentence("plan.cost", times=second.run_s - idle.run_s, extra=extra, second=second)
-
-
-def _summary_note(missing: int) -> str:
-    more = sentence("plan.more_commands", missing=missing) if missing else ""
-    return sentence("plan.full", more=more)
+        # The cost for programs that take no time, and 1 s.
+        idle, second = sampler.cost(request, 0.0), sampler.cost(request, 1.0)
+        extra = optional_sentence("plan.start", idle_s=idle.run_s)
+        yield sentence("plan.cost", times=second.run_s - idle.run_s, extra=extra, second=second)
+    yield optional_sentence("plan.ranks", started=request.pid is None, program=program)
 
 
 def _results(steps: list[Step], driver: Driver, target: str) -> list[dict[str, str]]:
     """Return the paths for import_profile: the whole folder, or each step's folder if several profilers wrote them."""
     of_others = any(step.argv[0] != driver.NAME for step in steps)
-    paths = [f"{OUT}/{step.name}" for step in steps] if of_others else [OUT]
-    return [{"path": path, **({} if driver.NAMES_DEVICE else {"gpu": target})} for path in paths]
+    device = {} if driver.NAMES_DEVICE else {"gpu": target}
+    return [{"path": f"{OUT}/{step.name}", **device} for step in steps] if of_others else [{"path": OUT, **device}]
 
 
 def _next(gpu: str, metrics: list[str] | None, full: bool, results: list[dict[str, str]]) -> list[NextCall]:
-    asked = {"gpu": gpu, "metrics": metrics} if metrics is not None else {"gpu": gpu}
+    asked = {"gpu": gpu} if metrics is None else {"gpu": gpu, "metrics": metrics}
     whole = next_call("plan_profile", "commands with input files", **asked, detail="full")
     why = "after the commands have run, in their folder" + (": a workload of its own" if len(results) > 1 else "")
-    importing = [next_call("import_profile", why, **result) for result in results]
-    return importing if full else [whole, *importing]
+    return [*([] if full else [whole]), *(next_call("import_profile", why, **result) for result in results)]

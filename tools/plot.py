@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import Field, PrivateAttr
 
 from ..analysis.base.database import connect
-from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
 from ..analysis.base.temporary_files import draft_of, private_folder
 from ..analysis.catalogue.work_formulas import LEVELS
@@ -20,7 +19,6 @@ from ..analysis.engine.evaluation import FigureRequest, figures
 from ..analysis.rooflines.flop import flop_roofline
 from ..analysis.rooflines.inputs import RooflineRequest, prepare_inputs
 from ..analysis.rooflines.instruction import instruction_roofline
-from ..analysis.rooflines.notes import Roofline
 from ..analysis.store import measured_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
@@ -43,14 +41,15 @@ Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline",
 _FOLDER = "plots"
 _MOST_FACTS = 60
 _AS_THERE = "as for compute_roofline"
-_SAME_IN_WORDS = {
-    "roofline": "compute_roofline",
-    "speed_of_light": "compute_metrics",
-    "compare": "compute_metrics",
-    "occupancy": "compute_occupancy",
-    "timeline": "compute_timeline",
-    "host": "find_hotspots",
+_SAME_IN_WORDS: dict[Kind, tuple[str, dict[str, Any]]] = {
+    "roofline": ("compute_roofline", {}),
+    "speed_of_light": ("compute_metrics", {"metrics": ["2"]}),
+    "compare": ("compute_metrics", {"metrics": ["2"]}),
+    "occupancy": ("compute_occupancy", {}),
+    "timeline": ("compute_timeline", {}),
+    "host": ("find_hotspots", {"by": "host_line"}),
 }
+"""The tool with the same figures as a table, and its arguments."""
 
 
 class PlotResult(Result):
@@ -170,33 +169,32 @@ def roofline_picture(
     inputs = prepare_inputs(workload, asked, options.source, options.ceilings)
     shares = {name: time.share_pct for name, time in workload.kernels.items()}
     subject = roofline_content.RooflineSubject(workload.name, shares, options.datatype)
-    instructions = options.kind == "instruction"
-    computed: Roofline = (
-        instruction_roofline(inputs, options.levels)
-        if instructions
-        else flop_roofline(inputs, options.levels, options.datatype)
-    )
-    note = None
-    if options.kind is None and computed.points and all(p.status == "not_supported" for p in computed.points):
-        note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
-        computed, subject = instruction_roofline(inputs, options.levels), replace(subject, datatype=None)
-    picture, facts = roofline_content.of_kernels(computed, subject)
-    if note:
-        picture, facts = replace(picture, statements=[note, *picture.statements]), [note, *facts]
-    return picture, facts
+    if options.kind == "instruction":
+        return roofline_content.of_kernels(instruction_roofline(inputs, options.levels), subject)
+    computed = flop_roofline(inputs, options.levels, options.datatype)
+    if options.kind or not computed.points or any(p.status != "not_supported" for p in computed.points):
+        return roofline_content.of_kernels(computed, subject)
+    note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
+    of_instructions = instruction_roofline(inputs, options.levels)
+    picture, facts = roofline_content.of_kernels(of_instructions, replace(subject, datatype=None))
+    return replace(picture, statements=[note, *picture.statements]), [note, *facts]
 
 
 def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
     """The usable rows of a device: ``cpu`` for the host, a uuid or the beginning of one; empty if there are none."""
     with closing(connect()) as con:
         rows = measured_ceilings.latest(con, store)
-    rows = [row for row in rows if row["status"] in measured_ceilings.USABLE and row["value"]]
-    if word.lower() in ("cpu", "host"):
-        fitting = [row for row in rows if row["gpu"] == "cpu"]
-    else:
-        fitting = [row for row in rows if len(word) >= 8 and str(row["device_uuid"]).startswith(word)]
-    devices = list(dict.fromkeys((row["device_uuid"], row["partition"]) for row in fitting))
-    mine = [row for row in fitting if (row["device_uuid"], row["partition"]) == devices[0]] if devices else []
+    column = "gpu" if word.lower() in ("cpu", "host") else "device_uuid"
+    beginning = "cpu" if column == "gpu" else word
+    rows = [
+        row
+        for row in rows
+        if row["status"] in measured_ceilings.USABLE
+        and row["value"]
+        and str(row[column]).startswith(beginning)
+        and (column == "gpu" or len(word) >= 8)
+    ]
+    mine = [row for row in rows if all(row[name] == rows[0][name] for name in ("device_uuid", "partition"))]
     full = {(row["ceiling"], row["intensity"] is None) for row in mine if row["mode"] == "full"}
     return [r for r in mine if r["mode"] == "full" or (r["ceiling"], r["intensity"] is None) not in full]
 
@@ -213,16 +211,15 @@ def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Dra
     from ..analysis.plot import occupancy
 
     launched = of_workload(workload, kernel)
-    outcomes = [each.occupancy("hardware") for each in launched.kernels]
-    first, lead = launched.kernels[0], outcomes[0]
+    first = launched.kernels[0]
+    lead = first.occupancy("hardware")
     if isinstance(lead, Problem):
-        if not launched.informative and all(isinstance(outcome, Problem) for outcome in outcomes):
+        others = (each.occupancy("hardware") for each in launched.kernels)
+        if not launched.informative and all(isinstance(outcome, Problem) for outcome in others):
             raise lead
         raise BadInput(f"The occupancy of {first.name!r} cannot be drawn", lead.text)
     achieved = first.profiled.achieved_waves_per_cu if first.profiled else None
-    bound = first.binding_limit(lead)
-    told = [Note("bound", bound.text)] if bound else []
-    notes = [*told, *kernel_notes(first, lead), *launched.notes]
+    notes = [*kernel_notes(first, lead), *launched.notes]
     shown = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
     return _draw(occupancy.draw, shown, width_px)
 
@@ -285,17 +282,16 @@ def _compared_work(before: Workload, after: Workload, kernel: str | None) -> Com
 
 def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, following: list[NextCall]) -> PlotResult:
     """Save a picture and build the answer."""
-    picture = drawn.picture
     notes = []
-    name = f"{whose}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
+    name = f"{whose}-{kind}-{hashlib.sha256(drawn.picture.svg).hexdigest()[:10]}"
     try:
         png, svg = _save_files(store.root / _FOLDER, name, drawn)
     except OSError as error:
         notes.append(f"The store is not writable ({error.strerror or error}): the files are in a temporary folder.")
-        png, svg = _saved_elsewhere(name, drawn)
+        png, svg = _save_elsewhere(name, drawn)
     shown = drawn.facts[:_MOST_FACTS]
     if len(drawn.facts) > len(shown):
-        shown.append(f"{len(drawn.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind]}.")
+        shown.append(f"{len(drawn.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind][0]}.")
     result = PlotResult(
         answer=sentence("plot.done", path=png),
         kind=kind,
@@ -306,22 +302,22 @@ def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, fo
         notes=notes,
         next=following,
     )
-    result._image = picture.png
+    result._image = drawn.picture.png
     return result
 
 
 def _save_files(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
     """Write both files; each gets its name only when it is complete."""
-    width_px, picture = drawn.width_px, drawn.picture
     folder.mkdir(parents=True, exist_ok=True)
-    png, svg = folder / f"{name}{'' if width_px == 800 else f'-{width_px}'}.png", folder / f"{name}.svg"
-    for path, content in ((png, picture.png), (svg, picture.svg)):
+    width = "" if drawn.width_px == 800 else f"-{drawn.width_px}"
+    paths = folder / f"{name}{width}.png", folder / f"{name}.svg"
+    for path, content in zip(paths, (drawn.picture.png, drawn.picture.svg), strict=True):
         with draft_of(path) as draft:
             draft.write_bytes(content)
-    return png, svg
+    return paths
 
 
-def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
+def _save_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
     try:
         return _save_files(private_folder() / "plots", name, drawn)
     except OSError as error:
@@ -330,11 +326,6 @@ def _saved_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
 
 
 def _next(kind: Kind, manifest: Manifest, by: str) -> list[NextCall]:
-    arguments: dict[str, object] = {"workload": manifest.id}
-    if by == "launch" and kind not in ("occupancy", "timeline", "host"):
-        arguments["by"] = by
-    if kind in ("speed_of_light", "compare"):
-        arguments["metrics"] = ["2"]
-    if kind == "host":
-        arguments["by"] = "host_line"
-    return [next_call(_SAME_IN_WORDS[kind], "the same figures as a table", **arguments)]
+    tool, more = _SAME_IN_WORDS[kind]
+    separate = {"by": by} if by == "launch" and tool in ("compute_roofline", "compute_metrics") else {}
+    return [next_call(tool, "the same figures as a table", workload=manifest.id, **separate, **more)]

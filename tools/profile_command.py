@@ -48,69 +48,53 @@ _ATTACHED_S = 10.0
 """Default time in seconds to stay attached to a process."""
 
 
-_Command = Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')]
-_Metrics = Annotated[
-    MetricNames | None,
-    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
-]
-_Cwd = Annotated[FilePath | None, Field(description="absolute folder")]
-_Env = Annotated[
-    dict[Reference, Word] | None,
-    Field(max_length=VARIABLES, description="further variables; never stored"),
-]
-_Gpu = Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')]
-_Timeout = Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")]
-_Launches = Annotated[
-    LaunchCount | Launches | None,
-    Field(description="per configuration, or first and last: [2, 5]"),
-]
-_Budget = Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds in all")]
-_Range = Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")]
-_Pid = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")]
-_Repeats = Annotated[int, Field(ge=1, le=1000, description="timing runs")]
-_Check = Annotated[CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")]
-_Baseline = Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")]
-_Name = Annotated[Reference | None, Field(description="name of the workload; default: the program's")]
-
-
 def profile_command(
     store: Store,
-    command: _Command = None,
-    metrics: _Metrics = None,
+    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
+    metrics: Annotated[
+        MetricNames | None,
+        Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
+    ] = None,
     kernel: CountedKernels = None,
-    cwd: _Cwd = None,
-    env: _Env = None,
-    gpu: _Gpu = None,
+    cwd: Annotated[FilePath | None, Field(description="absolute folder")] = None,
+    env: Annotated[
+        dict[Reference, Word] | None, Field(max_length=VARIABLES, description="further variables; never stored")
+    ] = None,
+    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
     profiler: registry.ProfilerName = "auto",
-    timeout_s: _Timeout = 1800,
+    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")] = 1800,
     max_passes: MostPasses = None,
-    launches: _Launches = None,
-    budget_s: _Budget = None,
-    range: _Range = None,
-    pid: _Pid = None,
+    launches: Annotated[
+        LaunchCount | Launches | None, Field(description="per configuration, or first and last: [2, 5]")
+    ] = None,
+    budget_s: Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds in all")] = None,
+    range: Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")] = None,
+    pid: Annotated[
+        int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")
+    ] = None,
     replay: Replay = "auto",
-    repeats: _Repeats = 1,
-    name: _Name = None,
+    repeats: Annotated[int, Field(ge=1, le=1000, description="timing runs")] = 1,
+    name: Annotated[Reference | None, Field(description="name of the workload; default: the program's")] = None,
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
-    check: _Check = None,
-    baseline: _Baseline = None,
+    check: Annotated[
+        CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")
+    ] = None,
+    baseline: Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")] = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:
     """Run a program for its times, count the kernels that it waits for, store a workload, and say what changed and what
     to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""
     label, tags = checked_labels(name, tags)
-    profiled = subject(command, pid, cwd, env or {}, inherited_environment(os.environ))
+    inherited, asked = inherited_environment(os.environ), parse_run_metrics(metrics)
+    profiled = subject(command, pid, cwd, env or {}, inherited)
     if check is not None:
-        check_command(check, cwd, env or {}, inherited_environment(os.environ))
+        check_command(check, cwd, env or {}, inherited)
     earlier = store.resolve(baseline) if baseline is not None else None
     if earlier is not None and kernel is None:
         kernel = earlier.kernel_filter
-    asked = parse_run_metrics(metrics)
-    choice = choose(
-        survey(Roots()), gpu, profiler, {**inherited_environment(os.environ), **profiled.given}, counts=asked.counts
-    )
+    choice = choose(survey(Roots()), gpu, profiler, {**inherited, **profiled.given}, counts=asked.counts)
     planned = asked.plan(choice.target, max_passes)
     driver = registry.profiler(choice.profiler.name)
     request = ProfileRequest(
@@ -131,10 +115,17 @@ def profile_command(
     task = ProfileTask(profiled, choice, request, planned, check=tuple(check or ()), usual=asked.usual)
     run_id, run_folder = launch.new_run(store)
     stated = ProfileRun(
-        run_id=run_id, name=label or profiled.title or "profile", tags=tags, timeout_s=timeout_s,
-        hypothesis=plain_log_text(hypothesis), change=plain_log_text(change), metrics=list(asked.metrics),
-        launches=launches if isinstance(launches, int) else None, budget_s=budget_s, may_take_turns=replay == "auto",
+        run_id=run_id,
+        name=label or profiled.title or "profile",
+        tags=tags,
+        timeout_s=timeout_s,
+        hypothesis=plain_log_text(hypothesis),
+        change=plain_log_text(change),
+        metrics=list(asked.metrics),
+        launches=launches if isinstance(launches, int) else None,
+        budget_s=budget_s,
+        may_take_turns=replay == "auto",
         baseline=earlier.id if earlier else None,
-    )  # fmt: skip
+    )
     start_profile(store, stated, task, CallStep.of("import", save_round, run_id=run_id))
     return run_result(store, run_folder, wait_s)

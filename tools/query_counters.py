@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated, Any, Self
 
@@ -16,7 +18,7 @@ from ..analysis.store.doubts import DURATION
 from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.store import Manifest, Store
 from ..analysis.tables import columns, schema
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, sentence
 from .base.parameters import SQL_CHARACTERS, Reference
 from .base.results import Result, Table
 from .isolation.child import Child, ChildLost
@@ -64,24 +66,20 @@ class QueryResult(Result):
         asked = set(re.findall(r"\w+(?:@\w+)*", str(arguments.get("sql", "")).lower()))
         named = {i for i, name in enumerate(names) if name.lower() in asked}
         empty = {i for i in range(len(names)) if rows and all(row[i] is None for row in rows)} - named
-        filled = [i for i in range(len(names)) if i not in named | empty]
         # A counter of a single pass comes after all other columns.
-        filled.sort(key=lambda i: "@" in names[i])
-        kept = sorted(named.union(filled[: max(0, MOST_COLUMNS - len(named))]))
+        filled = sorted({*range(len(names))} - named - empty, key=lambda i: ("@" in names[i], i))
+        room = max(0, MOST_COLUMNS - len(named))
+        kept = sorted(named.union(filled[:room]))
         if len(kept) == len(names):
             return self
-        more = [names[i] for i in filled if i not in kept]
-        shown = f"{', '.join(more[:_NAMED])}{', ...' if len(more) > _NAMED else ''}"
-        left_out = sentence("queried.named", count=len(more), names=shown) if more else ""
+        more = [names[i] for i in filled[room:]]
+        shown = [*more[:_NAMED], *(["..."] if len(more) > _NAMED else [])]
+        left_out = optional_sentence("queried.named", count=len(more), names=shown)
         omitted = len(names) - len(kept)
         note = sentence("queried.omitted", omitted=omitted, every=len(names), empty=len(empty), more=left_out)
-        table = self.table.model_copy(
-            update={
-                "columns": [names[i] for i in kept],
-                "units": [self.table.units[i] for i in kept],
-                "rows": [[row[i] for i in kept] for row in rows],
-            }
-        )
+        lines: list[list[Any]] = [names, self.table.units, *rows]
+        columns, units, *cells = ([line[i] for i in kept] for line in lines)
+        table = self.table.model_copy(update={"columns": columns, "units": units, "rows": cells})
         return self.model_copy(update={"table": table, "notes": [note, *self.notes]})
 
 
@@ -153,31 +151,32 @@ def _answer(table: Table) -> str | None:
     if not table.rows:
         return sentence("query.none")
     if len(table.rows) == len(table.columns) == 1 and isinstance(value := table.rows[0][0], int | float | str):
-        unit = f" {table.units[0]}" if table.units[0] else ""
-        return sentence("query.one", column=table.columns[0], value=str(value)[:_VALUE], unit=unit)
+        unit = optional_sentence("query.unit", unit=table.units[0])
+        return sentence("query.one", table=table, value=str(value)[:_VALUE], unit=unit)
     return None
 
 
 def _names_for_ids(manifests: list[Manifest], named: References) -> list[str]:
     """Return notes on WHERE workload = '...' with a workload's name, because the column contains ids."""
     texts = {text for those in named.workloads.values() for text in those or ()}.difference(m.id for m in manifests)
-    ids = {m.name: m.id for m in manifests if m.name in texts}
-    return [sentence("queried.ids", id=own, name=name) for name, own in list(ids.items())[:_TOLD]]
+    meant = {m.name: m for m in manifests if m.name in texts}
+    return [sentence("queried.ids", of=one) for one in [*meant.values()][:_TOLD]]
 
 
 def _doubts(manifests: list[Manifest], named: References) -> Iterator[str]:
     """Return the import checks' doubts about the launch columns that a query names."""
     if named.tables.isdisjoint(("counters", "counter_instances", "dispatches")):
         return
-    doubts_by_text: dict[tuple[str, str], list[str]] = {}
+    doubted: dict[tuple[str, str], list[str]] = defaultdict(list)
     for manifest in manifests:
         for doubt in manifest_doubts(manifest):
-            touched = [c for c in (*doubt.counters, *([DURATION] if doubt.times else [])) if c.lower() in named.words]
-            for column in touched if not doubt.across else []:
-                doubts_by_text.setdefault((column, doubt.text), []).append(manifest.name)
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for (column, text), names in doubts_by_text.items():
-        alike.setdefault((text, tuple(names)), []).append(column)
+            columns = () if doubt.across else (*doubt.counters, *([DURATION] if doubt.times else []))
+            for column in columns:
+                if column.lower() in named.words:
+                    doubted[column, doubt.text].append(manifest.name)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (column, text), names in doubted.items():
+        alike[text, tuple(names)].append(column)
     for (text, workloads), touched in list(alike.items())[:_TOLD]:
         yield f"{first_few(touched, _NAMED)} of {first_few(workloads, _TOLD)}: {text}."
 
@@ -220,10 +219,9 @@ def _raise(answer: dict[str, Any], asked: FailedQuery) -> None:
 
 def _total(child: Child) -> int | None:
     """Return the number of rows without the limit, if they can be counted quickly."""
-    try:
-        total: int | None = child.receive(_COUNT_S).get("total_rows")
-    except (TimeoutError, ChildLost):
-        return None
+    total: int | None = None
+    with suppress(TimeoutError, ChildLost):
+        total = child.receive(_COUNT_S).get("total_rows")
     return total
 
 
@@ -233,8 +231,7 @@ def _remarks(answer: dict[str, Any], table: Table) -> Iterator[str]:
     if answer["cut_bytes"]:
         yield sentence("queried.cut", rows=shown, size=TOTAL_BYTES // 1000)
     elif table.truncated:
-        of = f" of {table.total_rows:,}" if table.total_rows is not None else ""
-        yield sentence("queried.first", rows=shown, of=of)
+        yield sentence("queried.first", rows=shown, of=optional_sentence("queried.of", total=table.total_rows))
     for name in ("not_finite", "big_integers", "cut_cells"):
-        if count := answer[name]:
-            yield sentence(f"queried.{name}", count=count)
+        if answer[name]:
+            yield sentence(f"queried.{name}", count=answer[name])

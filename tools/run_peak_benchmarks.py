@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ from ..analysis.store.schema import iso
 from ..analysis.store.store import Store
 from .base.parameters import DeviceName, MetricNames, WaitSeconds
 from .device.benchmarks import outcomes as peak_tables
-from .device.benchmarks.outcomes import CeilingOutcome, CeilingProgress, Mode
+from .device.benchmarks.outcomes import CeilingOutcome, Mode
 from .device.machine.model import Device, Roots
 from .device.machine.survey import Machine, survey
 from .get_run import RunResult, run_result
@@ -28,6 +28,9 @@ from .running import start as launch
 from .running.job import CallStep, Job
 from .running.run_state import CANCEL, CANCELLED, BenchmarkRun
 from .running.worker import CallProgress
+
+if TYPE_CHECKING:
+    from .device.benchmarks.runtime import OpenGpu
 
 
 def measure(
@@ -51,16 +54,21 @@ def measure(
         tell(number / total, f"{name} ({min(number + 1, total)} of {total})", {"ceilings": rows})
 
     cancelled = (store.run_folder(run_id) / CANCEL).exists
-    measured = [row(outcome) for outcome in _outcomes(device, wanted, mode, progress, cancelled)]
+    outcomes = _outcomes(device, wanted, mode, progress=progress, cancelled=cancelled)
+    measured = [row(outcome) for outcome in outcomes]
     if cancelled():
         # The benchmarks may notice it before the supervisor does, and end by themselves.
         return {"ceilings": measured, "stored": 0, CANCELLED: True}
     kept = [r for r in measured if mode != "functional" and r["status"] not in ("failed", "skipped")]
     if kept:
         common = {
-            **about, **versions, "run_id": run_id, "mode": mode, "host": os.uname().nodename,
+            **about,
+            **versions,
+            "run_id": run_id,
+            "mode": mode,
+            "host": os.uname().nodename,
             "measured_at": iso(time.time_ns()),
-        }  # fmt: skip
+        }
         peaks.save(store, [{**common, **r, "compiler": r["compiler"] or common["compiler"]} for r in kept])
     return {"ceilings": measured, "stored": len(kept)}
 
@@ -77,20 +85,14 @@ def row(outcome: CeilingOutcome) -> dict[str, Any]:
 _COUNTS = ("grid", "workgroup_size", "work_per_launch", "n")
 
 
-def _outcomes(
-    device: str,
-    wanted: list[str],
-    mode: Mode,
-    progress: CeilingProgress,
-    cancelled: Callable[[], bool],
-) -> Sequence[CeilingOutcome]:
+def _outcomes(device: str, wanted: list[str], mode: Mode, **calls: Any) -> Sequence[CeilingOutcome]:
     if device == "cpu":
         from .device.benchmarks import cpu
 
-        return cpu.measure_ceilings(wanted, mode, progress=progress, cancelled=cancelled)
-    from .device.benchmarks import gpu as run
+        return cpu.measure_ceilings(wanted, mode, **calls)
+    from .device.benchmarks import gpu
 
-    return run.measure_ceilings(device, wanted or None, mode, progress=progress, cancelled=cancelled)
+    return gpu.measure_ceilings(device, wanted or None, mode, **calls)
 
 
 def _versions(device: str, known: bool) -> dict[str, Any]:
@@ -103,15 +105,28 @@ def _versions(device: str, known: bool) -> dict[str, Any]:
     from .device.benchmarks import specs as table
 
     gpu = run.describe(device)
-    identity = {
-        "device_uuid": gpu.uuid, "partition": gpu.partition, "device": gpu.name, "gpu": gpu.arch, "driver": gpu.driver,
-    }  # fmt: skip
-    return {
-        **({} if known else identity),
+    versions = {
         "compiler": run.made_by(gpu) or None,
         "kernel_version": table.version(),
         "compute_units": gpu.compute_units,
     }
+    return versions if known else _facts(gpu) | versions
+
+
+_FACTS = {
+    "vendor": "vendor",
+    "device_uuid": "uuid",
+    "partition": "partition",
+    "device": "name",
+    "gpu": "arch",
+    "driver": "driver",
+    "compute_units": "compute_units",
+}
+"""What is stored with every value -> the attribute of a device."""
+
+
+def _facts(device: Device | OpenGpu | None) -> dict[str, Any]:
+    return {name: getattr(device, attribute, None) for name, attribute in _FACTS.items()}
 
 
 _MEMORY, _BEST = "hbm.", "hbm.bw"
@@ -155,12 +170,9 @@ def choose(machine: Machine, device: str | int | None, wanted: Sequence[str] | N
 def _host(device: Device, wanted: Sequence[str] | None) -> Target:
     from .device.benchmarks import cpu
 
-    about = {
-        "vendor": "cpu", "device_uuid": cpu.identity(), "partition": cpu.partition(), "device": device.name,
-        "gpu": "cpu", "driver": None, "compute_units": device.compute_units, "compiler": cpu.compiler(),
-    }  # fmt: skip
+    identity = {"device_uuid": cpu.identity(), "partition": cpu.partition(), "compiler": cpu.compiler()}
     return Target(
-        about,
+        _facts(device) | identity | {"gpu": "cpu", "driver": None},
         "cpu",
         cpu.choose_ceilings(wanted),
         cpu.version(),
@@ -172,14 +184,9 @@ def _gpu(device: Device, wanted: Sequence[str] | None) -> Target:
     from .device.benchmarks import specs as table
 
     specs = table.choose_specs(device.arch or "", list(wanted) if wanted else None)
-    about = {
-        "vendor": device.vendor, "device_uuid": device.uuid or f"{device.vendor}-{device.index}",
-        "partition": device.partition, "device": device.name, "gpu": device.arch, "driver": device.driver,
-        "compute_units": device.compute_units,
-    }  # fmt: skip
     names = together([spec.name for spec in specs], [spec.name for spec in table.ceilings(device.arch or "")])
     return Target(
-        about,
+        _facts(device) | {"device_uuid": device.uuid or f"{device.vendor}-{device.index}"},
         device.uuid if device.uuid and device.vendor == "nvidia" else f"{device.vendor}:{device.index}",
         (*names, _BEST) if any(name.startswith(_MEMORY) for name in names) else tuple(names),
         table.version(),
@@ -195,11 +202,9 @@ def _names(device: Device) -> tuple[str | None, ...]:
 def _unseen(vendor: str, index: int, wanted: Sequence[str] | None) -> Target:
     from .device.benchmarks import specs as table
 
-    about = dict.fromkeys(("device_uuid", "partition", "device", "gpu", "driver", "compute_units"))
+    about = _facts(None) | {"vendor": vendor}
     lock = {f"{vendor}-{index}": f"GPU {index} ({vendor})"}
-    return Target(
-        {"vendor": vendor, **about}, f"{vendor}:{index}", tuple(wanted or ()), table.version(), lock, seen=False
-    )
+    return Target(about, f"{vendor}:{index}", tuple(wanted or ()), table.version(), lock, seen=False)
 
 
 def together(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
@@ -264,27 +269,27 @@ def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
     since = (datetime.now(UTC) - FRESH).isoformat()
     same = ("device_uuid", "partition", "driver")
     holds = [
-        row for row in known
+        row
+        for row in known
         if all(row[name] == target.about[name] for name in same)
         and row["kernel_version"] == target.kernel_version
         and (target.about.get("compiler") in (None, row["compiler"]))
-        and row["mode"] in _ENOUGH[mode] and row["measured_at"] > since and row["ceiling"] in target.names
-    ]  # fmt: skip
-    best: dict[str, str] = {}
-    for row in sorted(holds, key=lambda r: _ENOUGH["quick"].index(r["mode"])):
-        best.setdefault(row["ceiling"], row["mode"])
-    chosen = [row for row in holds if row["mode"] == best[row["ceiling"]]]
+        and row["mode"] in _ENOUGH[mode]
+        and row["measured_at"] > since
+        and row["ceiling"] in target.names
+    ]
+    full = {row["ceiling"] for row in holds if row["mode"] == "full"}
+    chosen = [row for row in holds if row["mode"] == "full" or row["ceiling"] not in full]
     return sorted(chosen, key=lambda r: (target.names.index(r["ceiling"]), r["intensity"] or 0.0))
 
 
 def stored_results(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:
     """Answer with the results of earlier runs, without a new run."""
-    newest = max(rows, key=lambda r: r["measured_at"])
-    oldest = min(rows, key=lambda r: r["measured_at"])
-    since = newest["measured_at"] if newest is oldest else f"{oldest['measured_at']} to {newest['measured_at']}"
+    by_time = sorted(rows, key=lambda r: r["measured_at"])
+    since = " to ".join(dict.fromkeys(by_time[place]["measured_at"] for place in (0, -1)))
     origin = f"Stored results of {since} on {target.about['device'] or target.about['gpu']}; again=true measures anew."
     return RunResult(
-        run_id=newest["run_id"],
+        run_id=by_time[-1]["run_id"],
         state="done",
         progress="answered from stored results",
         steps_done=1,

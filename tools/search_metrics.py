@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import Field
@@ -16,7 +16,7 @@ from ..analysis.catalogue.search import counters_read, fitting_best
 from ..analysis.counter_check import check_records
 from ..analysis.store.store import Store
 from .answers.next_calls import next_call
-from .answers.sentences import sentence
+from .answers.sentences import optional_sentence, present, sentence
 from .answers.tables import Row, table_from
 from .base.parameters import Offset, Reference, Sentence
 from .base.results import Result, Table
@@ -51,24 +51,19 @@ def search_metrics(
     page = fitting[offset : offset + limit]
     shown = table_from("found_metrics", list(map(_row, page)))
     shown.total_rows, shown.truncated = len(fitting), offset + limit < len(fitting)
-    notes = [*_check_notes(store, page)]
-    if not fitting and (similar := near(query, every)):
-        notes.append(similar)
-    if target is None and shown.truncated:
-        notes.append("Metrics of all GPUs; use gpu= to select one.")
-    best = next(iter(fitting[0].values())).name if fitting else None
-    why = "its value in the newest workload"
-    suggested = [next_call("compute_metrics", why, workload="latest", metrics=[best])] if best else []
-    return SearchResult(answer=_answer(query, fitting), table=shown, notes=notes, next=suggested)
-
-
-def _answer(query: str, fitting: Sequence[Mapping[str, Metric]]) -> str:
-    """Say how many metrics match, and which is the best match."""
+    all_gpus = optional_sentence("search.all_gpus", all_gpus=target is None and shown.truncated)
     if not fitting:
-        return sentence("search.none", query=query[:80])
+        notes = present(near(query, every), all_gpus)
+        return SearchResult(answer=sentence("search.none", query=query[:80]), table=shown, notes=notes)
     best = next(iter(fitting[0].values()))
     code = "search.one" if len(fitting) == 1 else "search.several"
-    return sentence(code, count=len(fitting), name=best.name, title=best.title)
+    why = "its value in the newest workload"
+    return SearchResult(
+        answer=sentence(code, count=len(fitting), best=best),
+        table=shown,
+        notes=present(*_check_notes(store, page), all_gpus),
+        next=[next_call("compute_metrics", why, workload="latest", metrics=[best.name])],
+    )
 
 
 def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> Iterator[str]:
@@ -76,12 +71,10 @@ def _check_notes(store: Store, shown: list[dict[str, Metric]]) -> Iterator[str]:
     known = check_records.confirmations(store)
     names = [next(iter(on.values())).name for on in shown]
     held = [name for name in names if "holds" in known.get(name, {})]
-    if held:
-        devices = sorted({device for name in held for device in known[name]["holds"]})
-        yield sentence("checked.holds", devices=devices[:_SHOWN], names=first_few(held, _SHOWN))
-    off = {name: known[name]["off"] for name in names if "off" in known.get(name, {})}
-    listed = list(off.items())[:_SHOWN]
-    yield from [sentence("checked.off", devices=on[:_SHOWN], name=name) for name, on in listed]
+    devices = sorted({device for name in held for device in known[name]["holds"]})
+    yield optional_sentence("checked.holds", devices=devices[:_SHOWN], names=first_few(held, _SHOWN))
+    for name in [name for name in names if "off" in known.get(name, {})][:_SHOWN]:
+        yield sentence("checked.off", devices=known[name]["off"][:_SHOWN], name=name)
 
 
 def _row(on: dict[str, Metric]) -> Row:
@@ -100,6 +93,5 @@ def _row(on: dict[str, Metric]) -> Row:
 
 def _per_target(ids: dict[str, str]) -> str:
     """One id if all targets agree, or else each id with its target."""
-    if len(set(ids.values())) == 1:
-        return next(iter(ids.values()))
-    return ", ".join(f"{id} ({target})" for target, id in ids.items())
+    different = len({*ids.values()}) > 1
+    return ", ".join(f"{id} ({target})" for target, id in ids.items()) if different else "".join({*ids.values()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -34,13 +35,13 @@ def asked_for_presets(metrics: Sequence[str]) -> bool:
 
 def brief(figures: Sequence[Figure]) -> Brief:
     """Return ``figures`` without those that are zero without doubt, or have no value, for every kernel."""
-    by_name: dict[str, list[Figure]] = {}
+    by_name, without = defaultdict[str, list[Figure]](list), defaultdict[str, list[str]](list)
     for figure in figures:
-        by_name.setdefault(figure.name, []).append(figure)
-    zeros, without = list[str](), dict[str, list[str]]()
+        by_name[figure.name].append(figure)
+    zeros = list[str]()
     for name, kept_figures in by_name.items():
         if all(f.value is None for f in kept_figures):
-            without.setdefault(kept_figures[0].status, []).append(name)
+            without[kept_figures[0].status].append(name)
         elif all(f.value == 0 and not f.min and not f.max and f.status == "ok" for f in kept_figures):
             zeros.append(name)
     folded = {*zeros, *(name for names in without.values() for name in names)}
@@ -71,13 +72,12 @@ def fold_channels(figures: Sequence[Figure], asked: Collection[str]) -> tuple[li
     ``imbalance_pct`` is 100 * (1 - mean / max): 0 if all channels have the same value; None if max is not positive.
     """
     single = [f for f in figures if f.metric.per == "l2_channel" and not {f.id, f.name} & set(asked)]
-    groups: dict[tuple[str, str | None], list[Figure]] = {}
+    groups: dict[tuple[str, str | None], list[Figure]] = defaultdict(list)
     for figure in single:
-        groups.setdefault((figure.metric.name, figure.kernel), []).append(figure)
-    if not groups:
-        return list(figures), None
+        groups[figure.metric.name, figure.kernel].append(figure)
     left_out = set(map(id, single))
-    return [f for f in figures if id(f) not in left_out], table_from("channels", [_row(of) for of in groups.values()])
+    channels = table_from("channels", [*map(_row, groups.values())]) if single else None
+    return [f for f in figures if id(f) not in left_out], channels
 
 
 def _row(channels: list[Figure]) -> Row:
@@ -85,6 +85,6 @@ def _row(channels: list[Figure]) -> Row:
     mean, most = (fmean(values), max(values)) if values else (None, None)
     uneven = 100 * (1 - mean / most) if mean is not None and most is not None and most > 0 else None
     figures = {"mean": mean, "min": min(values, default=None), "max": most, "imbalance_pct": uneven}
-    rounded = {name: round_number(value) for name, value in figures.items()}
     worst = max(channels, key=lambda f: _WORST.index(f.status))
-    return {"first": channels[0], "channels": len(values), "worst": worst, **rounded}
+    about = {"first": channels[0], "channels": len(values), "worst": worst}
+    return about | {name: round_number(value) for name, value in figures.items()}

@@ -8,7 +8,7 @@ from ...analysis.timeline.heights import Heights
 from ...analysis.timeline.host_findings import name, title
 from ...analysis.timeline.timeline import Timeline
 from ...analysis.timeline.verdict import HeightName, shares
-from .sentences import sentence
+from .sentences import optional_sentence, present, sentence
 
 _ROWS = 3
 _NAME = 64
@@ -28,9 +28,10 @@ def time_lines(made: Timeline, heights: Heights) -> list[str]:
     share = shares(made.lanes, [row.idle for row in made.causes])
     others = [f"{words} {share[height]:.1f} %" for height, words in _OTHERS.items() if share[height] >= _LEAST_PCT]
     lines = [_device_line(made, heights, share["gpu"]), _host_line(made, share["host"] + share["launch"])]
-    lines += [sentence("round.others", parts=", ".join(others))] if others else []
     edges = made.host.edges_text() if made.host else ""
-    return [*lines, *([sentence("round.edges", edges=edges)] if edges else [])]
+    return present(
+        *lines, optional_sentence("round.others", parts=others), optional_sentence("round.edges", edges=edges)
+    )
 
 
 def kernel_name(kernel: str) -> str:
@@ -47,7 +48,7 @@ def _device_line(made: Timeline, heights: Heights, share: float) -> str:
     ]
     if parts and (frame := heights.launching_code(next(iter(heights.kernels)))):
         parts[0] += f" (launched by {name(frame)})"
-    longest = f", of which {', '.join(parts)}" if parts else ""
+    longest = optional_sentence("round.longest", parts=parts)
     return sentence("round.device", share=share, wall=short_time(made.wall_ns), longest=longest)
 
 
@@ -55,5 +56,5 @@ def _host_line(made: Timeline, share: float) -> str:
     """Return the time for which the devices wait for the host, with the code that they wait for most."""
     rows = [row for row, _ in made.host.rows(None)[:_ROWS]] if made.host else []
     wall_ns = max(made.total.wall, 1)
-    parts = ", ".join(f"{title(row)} {100 * row.idle_ns / wall_ns:.0f} %" for row in rows)
-    return sentence("round.host", share=share, parts=f"; by code: {parts}" if rows else "")
+    parts = [f"{title(row)} {100 * row.idle_ns / wall_ns:.0f} %" for row in rows]
+    return sentence("round.host", share=share, parts=optional_sentence("round.by_code", parts=parts))

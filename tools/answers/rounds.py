@@ -10,12 +10,12 @@ from typing import Any, Literal
 import pydantic
 
 from ...analysis.base.problems import Problem
-from ...analysis.base.text import count_text, figure, short_time
+from ...analysis.base.text import figure, short_time
 from ...analysis.catalogue.rules import library_kernel
 from ...analysis.catalogue.thresholds import threshold
 from ...analysis.comparison import experiment_log
-from ...analysis.comparison.claims import ResultClaim, contradicted_claims, judge_claims, verdict_with_claims
-from ...analysis.comparison.compare import Comparison, compare
+from ...analysis.comparison.claims import contradicted_claims, judge_claims, verdict_with_claims
+from ...analysis.comparison.compare import compare
 from ...analysis.comparison.experiment_log import EarlierExperiment, ExperimentEntry, earlier_experiments
 from ...analysis.comparison.sentences import summary
 from ...analysis.diagnosis.findings import Diagnosis, diagnose
@@ -35,7 +35,7 @@ from ..running import saving
 from ..running.run_state import ProfileRun, read_record, read_state
 from ..running.worker import CallProgress
 from .program_time import kernel_name, time_lines
-from .sentences import sentence
+from .sentences import optional_sentence, present, sentence
 from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceiling
 
 _KERNELS, _ATTEMPTS, _LINES, _EARLIER = 3, 3, 3, 3
@@ -93,21 +93,24 @@ class OptimisationRound(pydantic.BaseModel):
 
     def block(self) -> TextBlock:
         """Return the round in lines, without the sentences of the answer."""
-        lines = [f"check: {self.check}"] if self.check else []
-        lines += self.time
-        lines += [f"try: {attempt.text}" for attempt in self.attempts]
-        lines += [f"together: {self.together.text}"] if self.together and len(self.attempts) > 1 else []
-        lines += [f"hot line: {text}" for text in self.lines]
-        lines += [f"tried before: {text}" for text in self.tried]
-        if self.program and self.program.known_pct >= _ROOFS_KNOWN_PCT:
-            lines.append(program_ceiling_text(self.program))
-        lines += [f"counters: {self.not_counted}"] if self.not_counted else []
-        return TextBlock("round", lines + [f"not known: {text}" for text in self.problems])
+        program = self.program if self.program and self.program.known_pct >= _ROOFS_KNOWN_PCT else None
+        parts: list[tuple[str, Sequence[str | None]]] = [
+            ("check: ", [self.check]),
+            ("", self.time),
+            ("try: ", [attempt.text for attempt in self.attempts]),
+            ("together: ", [self.together.text] if self.together and len(self.attempts) > 1 else []),
+            ("hot line: ", self.lines),
+            ("tried before: ", self.tried),
+            ("", [program_ceiling_text(program)] if program else []),
+            ("counters: ", [self.not_counted]),
+            ("not known: ", self.problems),
+        ]
+        return TextBlock("round", [f"{label}{text}" for label, texts in parts for text in texts if text])
 
     def sentences(self) -> str:
         """Return what changed and what limits the program now."""
-        check = sentence("round.passed") if self.check == "passed" else ""
-        return " ".join(text for text in (check, *self.contradicted, self.changed, self.limited_by) if text)
+        check = optional_sentence("round.passed", passed=self.check == "passed")
+        return " ".join(present(check, *self.contradicted, self.changed or "", self.limited_by or ""))
 
 
 def save_round(store: Store, progress: CallProgress, run_id: str) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def round_of_run(store: Store, run_id: str, workload: str) -> OptimisationRound:
     with Workload.open(store, workload) as opened:
         longest = next(iter(opened.kernels), None)
     tried = earlier_experiments(earlier, longest)[:_EARLIER] if longest else []
-    result.tried = [_tried_text(one) for one in tried]
+    result.tried = [*map(_tried_text, tried)]
     return result
 
 
@@ -156,29 +159,19 @@ def _add_change(result: OptimisationRound, store: Store, run: ProfileRun, worklo
             kind="comparison", workload=workload, hypothesis=run.hypothesis, change=run.change, binary=run.binary
         )
         experiment_log.record_comparison(store, comparison, against, about)
-        for name, value in _change(comparison, against).items():
-            setattr(result, name, value)
-        spans = device_span_ns(before), device_span_ns(after)
-        if spans[0] and spans[1]:
-            result.program_speedup = float(f"{spans[0] / spans[1]:.4g}")
-            before_text, after_text = map(short_time, (spans[0], spans[1]))
-            span = sentence("round.span", before=before_text, after=after_text, factor=result.program_speedup)
+        result.verdict, result.same_work, result.changed = "inconclusive", "unknown", summary(comparison, against)
+        if main := comparison.main:
+            result.verdict, result.same_work = verdict_with_claims(main, against), main.work.answer
+            result.contradicted = [sentence("compare.contradicted", claim=c.claim, why=c.why).strip() for c in against]
+            if main.effect and comparison.other_gpu is None:
+                effect = main.effect
+                result.speedup, result.low, result.high = effect.speedup, effect.low, effect.high
+        first, now = device_span_ns(before), device_span_ns(after)
+        if first and now:
+            result.program_speedup = float(f"{first / now:.4g}")
+            times = {"before": short_time(first), "after": short_time(now)}
+            span = sentence("round.span", factor=result.program_speedup, **times)
             result.changed = f"{span} {result.changed}"
-
-
-def _change(comparison: Comparison, against: Sequence[ResultClaim]) -> dict[str, Any]:
-    main = comparison.main
-    if main is None:
-        return {"verdict": "inconclusive", "same_work": "unknown", "changed": summary(comparison)}
-    effect = main.effect if comparison.other_gpu is None else None
-    ratio = {name: getattr(effect, name) for name in ("speedup", "low", "high")} if effect else {}
-    return {
-        "verdict": verdict_with_claims(main, against),
-        "same_work": main.work.answer,
-        "changed": summary(comparison, against),
-        **ratio,
-        "contradicted": [sentence("compare.contradicted", claim=c.claim, why=c.why).strip() for c in against],
-    }
 
 
 def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, workload: str) -> None:
@@ -189,13 +182,12 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         made, roofs = device_timeline(opened), roof_shares(opened)
         whole = timeline_summary(made, roofs) if made else None
         heights = Heights(made.trace, made.windows, made.host, made.findings) if made else None
-        attempts = best_attempts(
-            [*(heights.attempts() if heights else []), *_kernel_attempts(kernels, heights)], _ATTEMPTS
-        )
+        of_program = heights.attempts() if heights else []
+        attempts = best_attempts([*of_program, *_kernel_attempts(kernels, heights)], _ATTEMPTS)
         result.limited_by = diagnosis_answer(whole, kernels, total)
         result.confidence = kernels[0].verdict.confidence if kernels else whole.confidence if whole else None
-        for text, one in zip(attempt_texts(attempts), attempts, strict=True):
-            result.attempts.append(_attempt(text, one.gain))
+        gains = [one.gain for one in attempts]
+        result.attempts = [*map(_attempt, attempt_texts(attempts), gains)]
         if made and heights:
             result.time = time_lines(made, heights)
             result.program = rounded_ceiling(whole.ceiling) if whole and whole.ceiling else None
@@ -224,9 +216,7 @@ def _kernel_attempts(kernels: Sequence[Diagnosis], heights: Heights | None) -> l
         library = library_kernel(one.kernel)
         alike = [k for k in heights.kernels if library and library_kernel(k) is library] if heights else []
         addressed.update(alike)
-        name = kernel_name(one.kernel) + (
-            f" and {count_text(len(alike) - 1, 'similar kernel')}" if len(alike) > 1 else ""
-        )
+        name = kernel_name(one.kernel) + optional_sentence("round.alike", n=max(len(alike) - 1, 0))
         if heights is None:
             gain = AdviceGain(program_bound(one.share_pct, at_most or inf), program_bound(one.share_pct, expected))
             attempts.append(Attempt(name, first.do, gain))
@@ -241,9 +231,7 @@ def _attempt(text: str, gain: AdviceGain) -> RoundAttempt:
 
 
 def _hot_lines(opened: Workload, diagnosis: Diagnosis) -> list[str]:
-    if not has_code(opened):
-        return []
-    known = sampled_kernels(opened)
+    known = sampled_kernels(opened) if has_code(opened) else []
     one = next((kernel for kernel in known if kernel.number == diagnosis.number), None)
     return quotes(opened, one, diagnosis.verdict.subsystem) if one else []
 

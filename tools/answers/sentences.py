@@ -19,6 +19,16 @@ def sentence(code: str, **values: Any) -> str:
     return AnswerWording().format(_sentences()[group][name], **values)
 
 
+def optional_sentence(code: str, **values: Any) -> str:
+    """Return the sentence with this code; empty text if one of its values is missing, empty, false or 0."""
+    return sentence(code, **values) if all(values.values()) else ""
+
+
+def present(*texts: str) -> list[str]:
+    """Return the texts that are not empty."""
+    return list(filter(None, texts))
+
+
 def note(code: str, **values: Any) -> Note:
     """Return the note with this sentence; its code lacks the group of the sentence."""
     return Note(code.partition(".")[2], sentence(code, **values))

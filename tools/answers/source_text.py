@@ -46,16 +46,13 @@ def roots_of(folders: Sequence[str]) -> tuple[Path, ...]:
         raise BadArgument(f"{OPTION} is given {len(folders)} times", f"{MOST_ROOTS} folders are allowed at most")
     roots = []
     for folder in folders:
+        what = f"{OPTION} {plain_text(folder)} cannot be used"
         try:
             root = Path(folder).expanduser().resolve(strict=True)
         except (OSError, RuntimeError, ValueError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise BadArgument(f"{OPTION} {plain_text(folder)} cannot be used", why, "Name a folder") from error
+            raise BadArgument(what, getattr(error, "strerror", None) or str(error), "Name a folder") from error
         if not root.is_dir() or root == Path(root.anchor):
-            raise BadArgument(
-                f"{OPTION} {plain_text(folder)} cannot be used",
-                "it is not a folder, or it is the root of the file system",
-            )
+            raise BadArgument(what, "it is not a folder, or it is the root of the file system")
         roots.append(root)
     return tuple(dict.fromkeys(roots))
 
