@@ -31,7 +31,6 @@ from .answers.comparison_tables import Extent
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.tables import table_from
-from .answers.verdict_text import rounded_ceiling
 from .base.parameters import (
     GROUPS,
     By,
@@ -204,7 +203,7 @@ def _one(comparison: Comparison, extent: Extent, asked: ComparisonRequest, claim
     top = comparison.pairs[: extent.explained]
     alike = comparison.other_gpu is None
     ceilings = zip(("baseline", "candidate"), wall.ceilings, strict=True) if wall else ()
-    programs = [{"version": version, "ceiling": rounded_ceiling(one)} for version, one in ceilings]
+    programs = [{"version": version, "ceiling": one} for version, one in ceilings]
     sampled = tables.changed_lines(comparison)
     changed = tables.changed_metrics(comparison, top[: extent.measured], metrics)
     against = contradicted_claims(claims)

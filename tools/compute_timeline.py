@@ -26,7 +26,7 @@ from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.roofline_summary import collective_table, four_digits, in_ms, operator_table, phase_table
+from .answers.roofline_summary import collective_table, in_ms, operator_table, phase_table
 from .answers.sentences import note, sentence
 from .answers.stored_answers import stored_answer
 from .answers.tables import Row, declared_tables, table_from
@@ -137,8 +137,8 @@ def _answer(opened: Workload, request: TimelineRequest) -> TimelineResult:
         wall_ms=in_ms(analysed.wall_ns),
         steps=_steps(analysed),
         step_ms=in_ms(sorted(durations)[len(durations) // 2]) if durations else None,
-        verdict=_round_verdict(analysed.verdict),
-        findings=[_round_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
+        verdict=analysed.verdict,
+        findings=[_shorten_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
         edges=table_from("edges", [{"gap": gap, "doing": doing} for gap, doing in analysed.edges]),
         idle=table_from("idle", [_idle(row, total.wall) for row in analysed.causes]),
@@ -161,25 +161,15 @@ def _answer(opened: Workload, request: TimelineRequest) -> TimelineResult:
     )
 
 
-def _round_verdict(verdict: ApplicationVerdict) -> ApplicationVerdict:
-    share = None if verdict.share_pct is None else round(verdict.share_pct, 2)
-    return replace(verdict, share_pct=share, speedup_bound=four_digits(verdict.speedup_bound))
-
-
-def _round_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
-    """Round a finding for the answer; all but the first are shortened to their main evidence and advice."""
-    gains = [
-        replace(gain, upper=four_digits(gain.upper), expected=four_digits(gain.expected)) for gain in finding.gains
-    ]
-    told = replace(
-        finding,
-        share_pct=round(finding.share_pct, 2),
-        speedup_bound=four_digits(finding.speedup_bound),
-        gains=gains if any(gain.upper is not None for gain in gains) else [],
-    )
+def _shorten_finding(finding: ApplicationFinding, first: bool) -> ApplicationFinding:
+    """All findings but the first are shortened to their main evidence and advice."""
+    if not any(gain.upper is not None for gain in finding.gains):
+        finding = replace(finding, gains=[])
     if first:
-        return told
-    return replace(told, evidence=told.evidence[:2], advice=told.advice[:1], gains=told.gains[:1], falsify=None)
+        return finding
+    return replace(
+        finding, evidence=finding.evidence[:2], advice=finding.advice[:1], gains=finding.gains[:1], falsify=None
+    )
 
 
 def _split(whole: Busy, within: Busy) -> Table:

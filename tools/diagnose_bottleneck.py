@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 from pydantic import Field
 
@@ -31,11 +31,10 @@ from .answers.launch_notes import about
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.tables import declared_tables
-from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text, rounded_ceiling
+from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text
 from .base.parameters import By, Detail, KernelName, WorkloadName
 from .base.results import NextCall, Result, TextBlock
 
-Record = TypeVar("Record")
 _ADVICE = 2
 """How many actions the first finding of a kernel shows; detail="full" shows all actions of all findings."""
 _LEADING_PCT = 50.0
@@ -118,7 +117,7 @@ def diagnose_bottleneck(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=total,
-        application=whole and _figures_of(whole),
+        application=whole,
         ranks=uneven,
         kernels=kernels,
         tables=tables,
@@ -146,11 +145,7 @@ def _slow_ranks(opened: Workload, whole: Application | None, kernels: Sequence[s
         return []
     late = whole.late_rank if whole else None
     slow_ranks = [slow_rank(opened, rank=late), *(slow_rank(opened, kernel) for kernel in kernels)]
-    return [
-        replace(one, **{name: round(getattr(one, name)) for name in ("time", "others", "more_work", "slower")})
-        for one in slow_ranks
-        if one
-    ]
+    return [one for one in slow_ranks if one]
 
 
 def _of_times_alone(
@@ -173,7 +168,7 @@ def _of_times_alone(
         name=manifest.name,
         arch=manifest.arch,
         total_kernels=len(kernels),
-        application=whole and _figures_of(whole),
+        application=whole,
         ranks=uneven,
         kernels=_said_once([_summarise(one, first=one is launches[0]) for one in launches]),
         next=[
@@ -181,19 +176,6 @@ def _of_times_alone(
             *([count] if manifest.arch in catalog.targets_with_metrics() else []),
         ],
     )
-
-
-def _rounded(record: Record, **formats: str) -> Record:
-    """Return a record whose named figures have the digits of their formats."""
-    values = {name: getattr(record, name) for name in formats}
-    figures = {name: None if value is None else float(format(value, formats[name])) for name, value in values.items()}
-    return replace(record, **figures)  # type: ignore[type-var]
-
-
-def _figures_of(whole: Application) -> Application:
-    """Round the figures to the digits that an answer needs."""
-    rounded = _rounded(whole, share_pct=".1f", gpu_idle_pct=".1f", speedup_bound=".3g")
-    return replace(rounded, ceiling=whole.ceiling and rounded_ceiling(whole.ceiling))
 
 
 def _first(manifest: Manifest, whole: Application | None) -> Iterator[NextCall]:
@@ -270,7 +252,8 @@ def _shorten_if_said(advice: Advice, said: Mapping[Advice, str]) -> Advice:
 
 def _without_sql(evidence: list[Evidence]) -> list[Evidence]:
     """The evidence without SQL, rounded for reading; detail="full" includes the SQL."""
-    return [_rounded(replace(e, sql=None), value=".6g") for e in evidence]
+    values = [None if e.value is None else float(f"{e.value:.6g}") for e in evidence]
+    return [replace(e, sql=None, value=value) for e, value in zip(evidence, values, strict=True)]
 
 
 def _notes(manifest: Manifest, diagnoses: list[Diagnosis], total: int, *, sql: bool) -> Iterator[str]:

@@ -11,9 +11,14 @@ STORED = "stored"
 
 
 def rounded(form: str) -> pydantic.PlainSerializer:
-    """Return the annotation of a float that answers show as ``form`` states, such as ``.3g`` or ``.1f``; None stays."""
+    """Return the annotation of a float that answers show as ``form`` states, such as ``.3g`` or ``.1f``; None stays.
+
+    ``.0f`` gives whole numbers.
+    """
 
     def shown(value: float | None, info: pydantic.SerializationInfo) -> Any:
-        return value if value is None or info.context == STORED else float(format(value, form))
+        if value is None or info.context == STORED:
+            return value
+        return round(value) if form == ".0f" else float(format(value, form))
 
     return pydantic.PlainSerializer(shown)

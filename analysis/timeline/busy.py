@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.digits import rounded
 from ..catalogue.thresholds import threshold
 from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, islands, pieces
 
@@ -159,11 +160,11 @@ class ProgramCeiling:
     """
 
     status: Literal["ok", "partial", "suspect", "unknown"]
-    known_pct: float
+    known_pct: Annotated[float, rounded(".3g")]
     """The share of the kernels' time for which a roof is known."""
-    pct: float | None = None
+    pct: Annotated[float | None, rounded(".3g")] = None
     """The critical path divided by the wall time, in %: at 100 % only other or less work makes the program faster."""
-    path_ns: float | None = None
+    path_ns: Annotated[float | None, rounded(".3g")] = None
     wall_ns: int | None = None
     reason: str | None = None
 

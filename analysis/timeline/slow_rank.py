@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from ..base.database import sql_literal, sql_name
+from ..base.digits import rounded
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
@@ -36,11 +37,11 @@ class SlowRank:
     rank: int
     host: str | None
     ranks: int
-    time: float
-    others: float
+    time: Annotated[float, rounded(".0f")]
+    others: Annotated[float, rounded(".0f")]
     """The mean time of the other ranks."""
-    more_work: float
-    slower: float
+    more_work: Annotated[float, rounded(".0f")]
+    slower: Annotated[float, rounded(".0f")]
     why: Why
     claim: str
     evidence: list[str] = field(default_factory=list)

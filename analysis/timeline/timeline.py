@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from ..base.digits import rounded
 from ..base.problems import BadInput
 from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
@@ -329,10 +330,10 @@ class Application:
 
     height: HeightName
     confidence: float
-    share_pct: float
-    gpu_idle_pct: float
+    share_pct: Annotated[float, rounded(".1f")]
+    gpu_idle_pct: Annotated[float, rounded(".1f")]
     claim: str
-    speedup_bound: float | None
+    speedup_bound: Annotated[float | None, rounded(".3g")]
     advice: Sequence[str] = ()
     """What to try first, with the gain of the program."""
     edges: str | None = None

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from math import ceil
+from typing import Annotated
 
+from ..base.digits import rounded
 from ..base.text import MOST_OF_TIME, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
@@ -33,9 +35,9 @@ class ApplicationFinding:
     """
 
     height: HeightName
-    share_pct: float
+    share_pct: Annotated[float, rounded(".2f")]
     claim: str
-    speedup_bound: float | None
+    speedup_bound: Annotated[float | None, rounded(".4g")]
     evidence: list[str] = field(default_factory=list)
     advice: Sequence[str] = ()
     falsify: str | None = None
@@ -54,8 +56,8 @@ class ApplicationVerdict:
 
     height: HeightName
     confidence: float
-    share_pct: float | None
-    speedup_bound: float | None
+    share_pct: Annotated[float | None, rounded(".2f")]
+    speedup_bound: Annotated[float | None, rounded(".4g")]
 
 
 def shares(busy: Mapping[int, Busy], idle: Sequence[Idle]) -> dict[HeightName, float]:
@@ -215,8 +217,8 @@ _FEW_GAPS = 10
 class AdviceGain:
     """How many times as fast the program can become: at most, and as expected from what was measured; None: unknown."""
 
-    upper: float | None = None
-    expected: float | None = None
+    upper: Annotated[float | None, rounded(".4g")] = None
+    expected: Annotated[float | None, rounded(".4g")] = None
 
     @property
     def text(self) -> str:

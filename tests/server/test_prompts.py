@@ -56,7 +56,7 @@ def fields(model: Any) -> Iterator[str]:
         for part in get_args(model):
             yield from fields(part)
     elif is_dataclass(model):
-        for name, hint in get_type_hints(model, include_extras=True).items():
+        for name, hint in get_type_hints(model).items():
             yield name
             yield from fields(hint)
     elif isinstance(model, type) and issubclass(model, pydantic.BaseModel):

@@ -144,8 +144,3 @@ def in_ms(ns: float | None) -> float | None:
 
 def _tensor_type(stated: str) -> str:
     return "" if stated in ("Scalar", "ScalarList") else stated.removeprefix("c10::")
-
-
-def four_digits(value: float | None) -> float | None:
-    """Return a value with four significant digits."""
-    return None if value is None else float(f"{value:.4g}")

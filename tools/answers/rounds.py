@@ -36,7 +36,7 @@ from ..running.run_state import ProfileRun, read_record, read_state
 from ..running.worker import CallProgress
 from .program_time import kernel_name, time_lines
 from .sentences import optional_sentence, present, sentence
-from .verdict_text import diagnosis_answer, program_ceiling_text, rounded_ceiling
+from .verdict_text import diagnosis_answer, program_ceiling_text
 
 _KERNELS, _ATTEMPTS, _LINES, _EARLIER = 3, 3, 3, 3
 """How many kernels are diagnosed, and how many attempts, lines and earlier experiments are shown."""
@@ -190,7 +190,7 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         result.attempts = [*map(_attempt, attempt_texts(attempts), gains)]
         if made and heights:
             result.time = time_lines(made, heights)
-            result.program = rounded_ceiling(whole.ceiling) if whole and whole.ceiling else None
+            result.program = whole.ceiling if whole else None
             if attempts:
                 together = heights.together(attempts)
                 result.together = _attempt(together.text.strip(" ()"), together)

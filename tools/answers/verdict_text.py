@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import MOST_OF_TIME, count_text, figure
@@ -54,12 +53,6 @@ def program_ceiling_text(ceiling: ProgramCeiling) -> str:
         "diagnosis.program", pct=figure(ceiling.pct, 3), status=ceiling.status, path=path, wall=wall,
         known=figure(ceiling.known_pct, 3),
     )  # fmt: skip
-
-
-def rounded_ceiling(ceiling: ProgramCeiling) -> ProgramCeiling:
-    """The distance with the digits that an answer needs."""
-    pct, path = (None if x is None else float(f"{x:.3g}") for x in (ceiling.pct, ceiling.path_ns))
-    return replace(ceiling, pct=pct, path_ns=path, known_pct=float(f"{ceiling.known_pct:.3g}"))
 
 
 def kernel_sentence(first: Diagnosis) -> str:
