@@ -34,7 +34,7 @@ def of_table(table: Table, notes: Sequence[str]) -> pd.DataFrame:
     for at, name in enumerate(table.columns):
         values = [row[at] for row in table.rows]
         columns[name] = _times(values) if name == _CREATED else series(values, name in units or name in _NUMBERS)
-    return _labelled(columns, units, notes)
+    return _label_columns(columns, units, notes)
 
 
 def of_records(records: Sequence[Mapping[str, Any]], notes: Sequence[str]) -> pd.DataFrame:
@@ -56,8 +56,8 @@ def of_rows(rows: QueryRows, notes: Sequence[str]) -> pd.DataFrame:
         elif name in rows.wide:
             made[name] = series([None if v is None else int(v) for v in values.tolist()], True)
         else:
-            made[name] = _masked(np.ma.getdata(values), np.ma.getmaskarray(values))
-    return _labelled(made, rows.units, [*rows.notes, *notes])
+            made[name] = _mask_values(np.ma.getdata(values), np.ma.getmaskarray(values))
+    return _label_columns(made, rows.units, [*rows.notes, *notes])
 
 
 def first_rows(frame: pd.DataFrame, most: int) -> Table:
@@ -79,7 +79,7 @@ def _times(values: Any) -> Any:
     return pd.to_datetime(pd.Series(values, dtype="object"), utc=True, format="ISO8601")
 
 
-def _masked(values: Any, missing: Any) -> Any:
+def _mask_values(values: Any, missing: Any) -> Any:
     """A column from a NumPy array; missing values become NA, NaN or NaT, as their type needs it."""
     import pandas as pd
 
@@ -106,7 +106,7 @@ def series(values: list[Any], numeric: bool) -> Any:
     return pd.Series(values, dtype=kind)
 
 
-def _labelled(columns: Mapping[str, Any], units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
+def _label_columns(columns: Mapping[str, Any], units: Mapping[str, str], notes: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame(columns, columns=list(columns))

@@ -24,7 +24,7 @@ from ..analysis.engine.evaluation import FigureRequest
 from ..analysis.engine.time_shares import share_pct, shares_by_time
 from ..analysis.rooflines.ceilings import contradicted_facts, empirical_ceilings
 from ..analysis.store.store import Manifest, Store
-from ..analysis.workload import Workload
+from ..analysis.workload import Selection, Workload
 from .answers.launch_notes import about
 from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channels
 from .answers.next_calls import next_call
@@ -82,6 +82,12 @@ class MetricsResult(Result):
         ]
 
 
+_Normalization = Annotated[
+    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
+]
+_Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
+
+
 def compute_metrics(
     store: Store,
     workload: WorkloadName,
@@ -90,12 +96,8 @@ def compute_metrics(
     by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
     by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
     dispatches: Dispatches = None,
-    normalization: Annotated[
-        Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
-    ] = "per_kernel",
-    aggregation: Annotated[
-        Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")
-    ] = "sum_ratio",
+    normalization: _Normalization = "per_kernel",
+    aggregation: _Aggregation = "sum_ratio",
     detail: Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")] = "summary",
     order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
     total: Annotated[bool, Field(description="sums over launches too")] = False,
@@ -105,10 +107,7 @@ def compute_metrics(
     """Metrics of a workload (bandwidths, hit rates, stalls, ...) with unit, peak, status and reason. Start with
     overview."""
     by, unknown = by or ("kernel" if order_by or by_kernel else None), dict[str, str]()
-    if by_kernel and by != "kernel":
-        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Omit by_kernel")
-    if total and (normalization, aggregation) != ("per_kernel", "sum_ratio"):
-        raise BadArgument("total needs counts per launch", fix="Omit normalization and aggregation")
+    _check_choices(by, by_kernel, total and (normalization, aggregation) != ("per_kernel", "sum_ratio"))
     part = _PARTS.get(by) if by else None
     view = FigureRequest(
         kernel, dispatches, by in ("kernel", "launch"), normalization, aggregation, detail == "full", part
@@ -120,13 +119,10 @@ def compute_metrics(
             if kernel is not None and by is None and len(opened.select(kernel, dispatches).kernels) > 1:
                 view = replace(view, by_kernel=True)
         figures, selection = engine.figures(opened, metrics, view), opened.select(kernel, dispatches)
-        cycles = any(doubt.code == "clock" for doubt in opened.doubts.known)
-        of_time = shares_by_time(opened, figures, view) if cycles else []
-        separate = view.by_kernel and opened.by == "launch"
-        numbers = {k: f"#{opened.kernels[k].number}" for k in selection.kernels} if separate else None
-        about_launches = about(
-            opened, "compute_metrics", selection, selection.kernels if view.by_kernel or kernel else []
-        )
+        of_time = _shares_of_time(opened, figures, view)
+        numbers = _launch_numbers(opened, selection) if view.by_kernel and opened.by == "launch" else None
+        named = selection.kernels if view.by_kernel or kernel else []
+        about_launches = about(opened, "compute_metrics", selection, named)
         sources = [*_source_notes(opened, figures)]
         left_out = launching_ranges.left_out(opened, selection, part) if part else 0
     if order_by:
@@ -156,8 +152,7 @@ def compute_metrics(
             *_notes(manifest, figures, short, metrics, checked),
             *sources,
             _by_time(of_time, folded=short.folded),
-            optional_sentence("metrics.nested", part=part not in (None, "operator")),
-            optional_sentence("metrics.omitted", left_out=part != "operator" and left_out),
+            *_row_notes(part, left_out),
             optional_sentence("metrics.total", total=total),
             *about_launches.notes,
         ),
@@ -166,6 +161,36 @@ def compute_metrics(
             *_next(manifest, figures, metrics if short.folded else [], by is None and kernel is None),
         ],
     )
+
+
+def _row_notes(part: launching_ranges.ProgramPart | None, left_out: int) -> list[str]:
+    """Return notes on what rows for ranges contain, and on ranges that are omitted."""
+    ranges = part not in (None, "operator")
+    return [
+        optional_sentence("metrics.nested", part=ranges),
+        optional_sentence("metrics.omitted", left_out=ranges and left_out),
+    ]
+
+
+def _shares_of_time(
+    opened: Workload, figures: list[engine.Figure], view: FigureRequest
+) -> list[tuple[engine.Figure, float]]:
+    """Return percentages of cycles that are too low, because counting added cycles, each with its share of the time."""
+    added = any(doubt.code == "clock" for doubt in opened.doubts.known)
+    return shares_by_time(opened, figures, view) if added else []
+
+
+def _launch_numbers(opened: Workload, selection: Selection) -> dict[str, str]:
+    """Return the number that selects each launch configuration."""
+    return {name: f"#{opened.kernels[name].number}" for name in selection.kernels}
+
+
+def _check_choices(by: By | None, by_kernel: bool, ratio_of_totals: bool) -> None:
+    """Refuse choices that contradict each other."""
+    if by_kernel and by != "kernel":
+        raise BadArgument(f"by={by!r} and by_kernel exclude each other", fix="Omit by_kernel")
+    if ratio_of_totals:
+        raise BadArgument("total needs counts per launch", fix="Omit normalization and aggregation")
 
 
 def _scope(manifest: Manifest, kernel: str | None, kernels: int) -> str:

@@ -226,7 +226,7 @@ class _RankingText:
         sampled = ranking.unit == "samples"
         shown = {
             "samples": sampled and ranking.total < _COUNTED,
-            "found_here_pct": sampled and self._moved() >= _MOVED,
+            "found_here_pct": sampled and self._moved_share() >= _MOVED,
             "hidden_pct": ranking.unit == "cycles",
         }
         rows: list[Row] = [
@@ -387,7 +387,7 @@ class _RankingText:
             lacking = ranking.share_pct(sum(bare)) or 0.0
             yield from [note.text for note in advice(manifest, {self.one.kernel: lacking}, manifest.dispatches)]
             yield optional_sentence("places.unknown_code", unknown=lined + lacking < _MOST_KNOWN)
-        moved = self._moved()
+        moved = self._moved_share()
         yield optional_sentence("places.moved", share=moved if moved >= _MOVED else 0, unit=ranking.unit)
         for reason, line in [*self.unshown.items()][:1]:
             yield sentence("places.no_source", place=self._place(line), reason=reason)
@@ -423,7 +423,7 @@ class _RankingText:
         )
         return float(waves / busy) if busy else None
 
-    def _moved(self) -> float:
+    def _moved_share(self) -> float:
         """The share of the samples that were taken elsewhere than at the place that they are charged to."""
         return sum(sum(spot.shows.values()) for spot in self.ranking.spots) / (self.ranking.total or inf)
 

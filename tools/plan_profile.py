@@ -146,15 +146,16 @@ class PlanResult(Result):
         ]
 
 
+_Metrics = Annotated[
+    SomeMetrics | None,
+    Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"),
+]
+
+
 def plan_profile(
     store: Store,
     gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
-    metrics: Annotated[
-        SomeMetrics | None,
-        Field(
-            description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"
-        ),
-    ] = None,
+    metrics: _Metrics = None,
     profiler: registry.ProfilerName = "auto",
     profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app"]')] = None,
@@ -195,19 +196,10 @@ def plan_profile(
     split = [m for m in planned.split if m not in lost]
     unsupported = {**planned.unsupported, **lost}
     shown = steps if full else steps[:_SHOWN]
-    planned_metrics = len(whole) + len(split)
     more = optional_sentence("plan.more_commands", missing=len(steps) - len(shown))
     own = steps[-1].argv[0] == driver.NAME
     return PlanResult(
-        answer=sentence(
-            "plan.done",
-            metrics=count_text(planned_metrics, "metric") if planned_metrics else "The times",
-            need="needs" if planned_metrics == 1 else "need",
-            gpu=gpu,
-            runs=len(steps),
-            profiler=driver.NAME,
-            more=optional_sentence("plan.more", unsupported=len(unsupported)),
-        ),
+        answer=_answer(gpu, driver, len(steps), len(whole) + len(split), len(unsupported)),
         gpu=target,
         profiler=driver.NAME,
         replay=request.replay,
@@ -224,14 +216,34 @@ def plan_profile(
         commands=[by_hand(step, full) for step in shown],
         launchers=launcher_lines(driver, steps[-1], request.command) if full and pid is None and own else {},
         notes=present(
-            optional_sentence("plan.several_passes", split=len(split)),
-            optional_sentence("plan.cannot", unsupported=len(unsupported) if len(unsupported) > _REASONS else 0),
-            optional_sentence("plan.left_out", left_out=len(planned.left_out)),
+            *_metric_notes(len(split), len(unsupported), len(planned.left_out)),
             *_driver_notes(driver, request, features, steps[-1].argv[0]),
             _counter_samples(driver, request, features) if asked.counter_samples else "",
             "" if full else sentence("plan.full", more=more),
         ),
         next=_next(gpu, metrics, full, _results(steps, driver, target)),
+    )
+
+
+def _metric_notes(split: int, unsupported: int, left_out: int) -> list[str]:
+    """Return notes on metrics that need several passes, cannot be collected, or are left out."""
+    return [
+        optional_sentence("plan.several_passes", split=split),
+        optional_sentence("plan.cannot", unsupported=unsupported if unsupported > _REASONS else 0),
+        optional_sentence("plan.left_out", left_out=left_out),
+    ]
+
+
+def _answer(gpu: str, driver: Driver, runs: int, metrics: int, unsupported: int) -> str:
+    """Say how often the program runs for how many metrics."""
+    return sentence(
+        "plan.done",
+        metrics=count_text(metrics, "metric") if metrics else "The times",
+        need="needs" if metrics == 1 else "need",
+        gpu=gpu,
+        runs=runs,
+        profiler=driver.NAME,
+        more=optional_sentence("plan.more", unsupported=unsupported),
     )
 
 

@@ -48,39 +48,40 @@ _ATTACHED_S = 10.0
 """Default time in seconds to stay attached to a process."""
 
 
+_Metrics = Annotated[
+    MetricNames | None,
+    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
+]
+_Variables = Annotated[
+    dict[Reference, Word] | None, Field(max_length=VARIABLES, description="further variables; never stored")
+]
+_Launches = Annotated[LaunchCount | Launches | None, Field(description="per configuration, or first and last: [2, 5]")]
+_Process = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")]
+_Check = Annotated[CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")]
+
+
 def profile_command(
     store: Store,
     command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
-    metrics: Annotated[
-        MetricNames | None,
-        Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
-    ] = None,
+    metrics: _Metrics = None,
     kernel: CountedKernels = None,
     cwd: Annotated[FilePath | None, Field(description="absolute folder")] = None,
-    env: Annotated[
-        dict[Reference, Word] | None, Field(max_length=VARIABLES, description="further variables; never stored")
-    ] = None,
+    env: _Variables = None,
     gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
     profiler: registry.ProfilerName = "auto",
     timeout_s: Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")] = 1800,
     max_passes: MostPasses = None,
-    launches: Annotated[
-        LaunchCount | Launches | None, Field(description="per configuration, or first and last: [2, 5]")
-    ] = None,
+    launches: _Launches = None,
     budget_s: Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds in all")] = None,
     range: Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")] = None,
-    pid: Annotated[
-        int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")
-    ] = None,
+    pid: _Process = None,
     replay: Replay = "auto",
     repeats: Annotated[int, Field(ge=1, le=1000, description="timing runs")] = 1,
     name: Annotated[Reference | None, Field(description="name of the workload; default: the program's")] = None,
     tags: Tags | None = None,
     hypothesis: HypothesisText = None,
     change: ChangeText = None,
-    check: Annotated[
-        CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")
-    ] = None,
+    check: _Check = None,
     baseline: Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")] = None,
     wait_s: WaitSeconds = 45,
 ) -> RunResult:

@@ -10,15 +10,15 @@ STORED = "stored"
 """The context in which pydantic writes values that are read again: with all digits and all fields."""
 
 
-def rounded(form: str) -> pydantic.PlainSerializer:
+def digits(form: str) -> pydantic.PlainSerializer:
     """Return the annotation of a float that answers show as ``form`` states, such as ``.3g`` or ``.1f``; None stays.
 
     ``.0f`` gives whole numbers.
     """
 
-    def shown(value: float | None, info: pydantic.SerializationInfo) -> Any:
+    def round_figure(value: float | None, info: pydantic.SerializationInfo) -> Any:
         if value is None or info.context == STORED:
             return value
         return round(value) if form == ".0f" else float(format(value, form))
 
-    return pydantic.PlainSerializer(shown)
+    return pydantic.PlainSerializer(round_figure)

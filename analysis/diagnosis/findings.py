@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..base.notes import Reason
 from ..base.problems import BadInput
 from ..catalogue import metrics as catalog
@@ -80,8 +80,8 @@ class Verdict:
     subsystem: str
     bound: Bound
     confidence: float
-    speedup_bound: Annotated[float | None, rounded(".3g")]
-    program_bound: Annotated[float | None, rounded(".3g")] = None
+    speedup_bound: Annotated[float | None, digits(".3g")]
+    program_bound: Annotated[float | None, digits(".3g")] = None
     own_traffic: str | None = None
     doubt: Reason | None = None
     beside: list[str] | None = None
@@ -94,9 +94,9 @@ class Finding:
     cause, ``tried`` lists the outcomes of earlier changes of the kernel."""
 
     subsystem: str
-    severity: Annotated[float, rounded(".1f")]
+    severity: Annotated[float, digits(".1f")]
     claim: str
-    speedup_bound: Annotated[float | None, rounded(".3g")]
+    speedup_bound: Annotated[float | None, digits(".3g")]
     evidence: list[Evidence]
     contradicting: list[Evidence]
     advice: list[Advice]
@@ -127,7 +127,7 @@ class Diagnosis:
     kernel: str
     loads: str
     """The load of each unit in one line; everything below is derived from these figures."""
-    share_pct: Annotated[float | None, rounded(".2f")]
+    share_pct: Annotated[float | None, digits(".2f")]
     launches: int
     verdict: Verdict
     findings: list[Finding]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..catalogue import rules, targets
 from ..catalogue.rules import Rule
 from ..catalogue.thresholds import threshold
@@ -42,9 +42,9 @@ class ChangeGain:
 
     change: str
     title: str
-    part_pct: Annotated[float, rounded(".1f")]
-    at_most: Annotated[float | None, rounded(".3g")]
-    expected: Annotated[float, rounded(".3g")]
+    part_pct: Annotated[float, digits(".1f")]
+    at_most: Annotated[float | None, digits(".3g")]
+    expected: Annotated[float, digits(".3g")]
 
 
 def gains(case: Case) -> list[ChangeGain]:

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..catalogue.thresholds import threshold
 from .trace import COMMUNICATION, COMPUTE, COPY, FILL, Ints, Trace, Window, covered_before, islands, pieces
 
@@ -160,11 +160,11 @@ class ProgramCeiling:
     """
 
     status: Literal["ok", "partial", "suspect", "unknown"]
-    known_pct: Annotated[float, rounded(".3g")]
+    known_pct: Annotated[float, digits(".3g")]
     """The share of the kernels' time for which a roof is known."""
-    pct: Annotated[float | None, rounded(".3g")] = None
+    pct: Annotated[float | None, digits(".3g")] = None
     """The critical path divided by the wall time, in %: at 100 % only other or less work makes the program faster."""
-    path_ns: Annotated[float | None, rounded(".3g")] = None
+    path_ns: Annotated[float | None, digits(".3g")] = None
     wall_ns: int | None = None
     reason: str | None = None
 

@@ -216,7 +216,7 @@ def whole_program(workload: Workload) -> Heights | None:
     if not has_timeline(workload):
         return None
     trace = device_work(workload)
-    return None if trace is None else Heights(trace, [trace.worked])
+    return None if trace is None else Heights(trace, [trace.work_span])
 
 
 def best_attempts(attempts: Iterable[Attempt], count: int) -> list[Attempt]:

@@ -135,8 +135,8 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
     if code is None:
         return None
     ends = {
-        "Before the first work of a device": Window(trace.whole.start, trace.worked.start),
-        "After the last work of a device": Window(trace.worked.end, trace.whole.end),
+        "Before the first work of a device": Window(trace.whole.start, trace.work_span.start),
+        "After the last work of a device": Window(trace.work_span.end, trace.whole.end),
     }
     edges = [Edge(what, window.ns, _codes(trace, code, [window])) for what, window in ends.items() if window.ns > 0]
     wall = sum(window.ns for window in windows) * len(trace.lanes)

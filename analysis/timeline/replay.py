@@ -254,7 +254,7 @@ def _work(trace: Trace, window: Window, code: HostCode) -> _Moments:
 def _calls(trace: Trace, window: Window, code: HostCode, work: _Moments) -> _Moments:
     """Return the calls that wait for a device within a window, and the host's calls after it, by process."""
     # Where a window ends with the last work, what the host does meanwhile is not part of it.
-    pids = np.unique(work.pid) if window.end != trace.worked.end else work.pid[:0]
+    pids = np.unique(work.pid) if window.end != trace.work_span.end else work.pid[:0]
     columns = [(pids, *np.full((2, len(pids)), window.end), *np.full((2, len(pids)), -1))]
     starts, finished = np.sort(work.at), np.sort(work.at + work.length)
     for who, blocks in trace.blocks.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from ..base.database import sql_literal, sql_name
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..catalogue.thresholds import threshold
 from ..workload import Workload
 from .busy import Busy
@@ -37,11 +37,11 @@ class SlowRank:
     rank: int
     host: str | None
     ranks: int
-    time: Annotated[float, rounded(".0f")]
-    others: Annotated[float, rounded(".0f")]
+    time: Annotated[float, digits(".0f")]
+    others: Annotated[float, digits(".0f")]
     """The mean time of the other ranks."""
-    more_work: Annotated[float, rounded(".0f")]
-    slower: Annotated[float, rounded(".0f")]
+    more_work: Annotated[float, digits(".0f")]
+    slower: Annotated[float, digits(".0f")]
     why: Why
     claim: str
     evidence: list[str] = field(default_factory=list)

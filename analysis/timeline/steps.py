@@ -216,7 +216,7 @@ def _covered_share(trace: Trace, starts: Sequence[int], setup: bool) -> float:
     """
     work = trace.work
     last = len(starts) / (len(starts) - 1)
-    share = last * (starts[-1] - starts[0]) / max(trace.worked.ns, 1)
+    share = last * (starts[-1] - starts[0]) / max(trace.work_span.ns, 1)
     if not setup:
         return share
     lengths = work.e - work.s
@@ -230,7 +230,7 @@ def _follow_setup(trace: Trace, starts: Sequence[int]) -> bool:
     Layers of the only forward pass of a trace look the same, so the verdict on such steps is not certain.
     """
     work, step = trace.work, (starts[-1] - starts[0]) / (len(starts) - 1)
-    if trace.worked.end - starts[-1] > _LAST_STEPS * step or _leaves_idle_out(trace, starts, setup=True):
+    if trace.work_span.end - starts[-1] > _LAST_STEPS * step or _leaves_idle_out(trace, starts, setup=True):
         return False
     lengths, inside = work.e - work.s, work.s >= starts[0]
     return bool(lengths[inside].sum(dtype="f8") >= _ALIKE * lengths.sum(dtype="f8"))
@@ -251,7 +251,7 @@ def _leaves_idle_out(trace: Trace, starts: Sequence[int], setup: bool) -> bool:
     it is ``setup``. A small share of the span is never too much."""
     work, ahead = trace.work, trace.ahead("any", ANY)
     before = np.where(ahead == NONE, work.s, ahead)
-    first, end = (starts[0] if setup else trace.worked.start), trace.worked.end
+    first, end = (starts[0] if setup else trace.work_span.start), trace.work_span.end
     all_idle, inside = (
         float(np.maximum(0, np.minimum(work.s, last) - np.maximum(before, first)).sum(dtype="f8"))
         for last in (end, starts[-1])
@@ -365,5 +365,5 @@ def _make_steps(
     durations = _distances(starts)
     slow, half = rules().limits.warm_up * median(durations), len(durations) // 2
     warm_up = next((n for n, duration in enumerate(durations[:half]) if duration <= slow), half)
-    covered = (starts[-1] - starts[warm_up]) / max(trace.worked.ns, 1)
+    covered = (starts[-1] - starts[warm_up]) / max(trace.work_span.ns, 1)
     return Steps(by, name, list(starts), warm_up, named, covered, after_setup, usable)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..base.problems import BadInput
 from ..base.text import count_text, short_time
 from ..catalogue.thresholds import threshold
@@ -124,7 +124,7 @@ class Timeline:
     def edges_ns(self) -> tuple[int, int]:
         """The time of the trace before the first device work, or before the steps that are the window, and after the
         last device work, in ns."""
-        work, whole = self.trace.worked, self.trace.whole
+        work, whole = self.trace.work_span, self.trace.whole
         start = work.start
         if self.selected == "steady" and self.steps:
             start = self.steps.starts[0 if self.steps.certain else self.steps.warm_up]
@@ -288,7 +288,7 @@ def _window_name(made: Timeline) -> str:
 
 def _edges(trace: Trace) -> list[Gap]:
     """Return the time before the first and after the last device work."""
-    work, span, whole = trace.work, trace.worked, trace.whole
+    work, span, whole = trace.work, trace.work_span, trace.whole
     ends = (
         ("start_up", work.s.argmin(), Window(whole.start, span.start)),
         ("shut_down", work.e.argmax(), Window(span.end, whole.end)),
@@ -302,7 +302,7 @@ def _edges(trace: Trace) -> list[Gap]:
 def _is_small_part(made: Timeline) -> bool:
     """Whether the windows are so small a part of the trace, or repetitions of the time of work, that a verdict on them
     may not be one on the program."""
-    span, whole = made.trace.worked, made.trace.whole
+    span, whole = made.trace.work_span, made.trace.whole
     if made.selected == "steady" and made.steps and not made.steps.named:
         return made.wall_ns < STEPS_COVER * span.ns
     return made.selected == "work" and made.wall_ns < _SMALL_PART * whole.ns
@@ -330,10 +330,10 @@ class Application:
 
     height: HeightName
     confidence: float
-    share_pct: Annotated[float, rounded(".1f")]
-    gpu_idle_pct: Annotated[float, rounded(".1f")]
+    share_pct: Annotated[float, digits(".1f")]
+    gpu_idle_pct: Annotated[float, digits(".1f")]
     claim: str
-    speedup_bound: Annotated[float | None, rounded(".3g")]
+    speedup_bound: Annotated[float | None, digits(".3g")]
     advice: Sequence[str] = ()
     """What to try first, with the gain of the program."""
     edges: str | None = None

@@ -206,7 +206,7 @@ class Trace:
     _islands: dict[str, Ints] = field(default_factory=dict)
 
     @cached_property
-    def worked(self) -> Window:
+    def work_span(self) -> Window:
         """From the first to the last device work."""
         return Window(int(self.work.s.min()), int(self.work.e.max()))
 

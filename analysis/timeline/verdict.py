@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Annotated
 
-from ..base.digits import rounded
+from ..base.digits import digits
 from ..base.text import MOST_OF_TIME, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
@@ -35,9 +35,9 @@ class ApplicationFinding:
     """
 
     height: HeightName
-    share_pct: Annotated[float, rounded(".2f")]
+    share_pct: Annotated[float, digits(".2f")]
     claim: str
-    speedup_bound: Annotated[float | None, rounded(".4g")]
+    speedup_bound: Annotated[float | None, digits(".4g")]
     evidence: list[str] = field(default_factory=list)
     advice: Sequence[str] = ()
     falsify: str | None = None
@@ -56,8 +56,8 @@ class ApplicationVerdict:
 
     height: HeightName
     confidence: float
-    share_pct: Annotated[float | None, rounded(".2f")]
-    speedup_bound: Annotated[float | None, rounded(".4g")]
+    share_pct: Annotated[float | None, digits(".2f")]
+    speedup_bound: Annotated[float | None, digits(".4g")]
 
 
 def shares(busy: Mapping[int, Busy], idle: Sequence[Idle]) -> dict[HeightName, float]:
@@ -217,8 +217,8 @@ _FEW_GAPS = 10
 class AdviceGain:
     """How many times as fast the program can become: at most, and as expected from what was measured; None: unknown."""
 
-    upper: Annotated[float | None, rounded(".4g")] = None
-    expected: Annotated[float | None, rounded(".4g")] = None
+    upper: Annotated[float | None, digits(".4g")] = None
+    expected: Annotated[float | None, digits(".4g")] = None
 
     @property
     def text(self) -> str:

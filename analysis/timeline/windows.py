@@ -46,13 +46,13 @@ def select_windows(trace: Trace, division: Steps | None, requested_range: str | 
         return ChosenWindows([trace.whole], "whole")
     loop = division.steady if division else None
     if not (division and loop):
-        return ChosenWindows([trace.worked], "work")
+        return ChosenWindows([trace.work_span], "work")
     if not _differ(trace, division, loop):
         return ChosenWindows([loop], "steady")
     # Steps that the program names are what it does; repetitions may be anything.
     if division.named:
-        return ChosenWindows([loop], "steady", trace.worked)
-    return ChosenWindows([trace.worked], "work", loop)
+        return ChosenWindows([loop], "steady", trace.work_span)
+    return ChosenWindows([trace.work_span], "work", loop)
 
 
 def _select_ranges(trace: Trace, name: str) -> ChosenWindows:
@@ -101,7 +101,7 @@ def _differ(trace: Trace, division: Steps, steady: Window) -> bool:
 
     Repetitions that are not certainly steps do so as soon as they leave out a large part of that time.
     """
-    span = trace.worked
+    span = trace.work_span
     around = Window(steady.start, span.end) if division.after_setup else span
     if not division.certain and steady.ns < STEPS_COVER * around.ns:
         return True

@@ -163,7 +163,7 @@ def protocol_result(answer: Result | Problem, tool: str, arguments: dict[str, An
     """The protocol's result for the answer of a tool; a Problem becomes an error that the model can read."""
     if isinstance(answer, Problem):
         return CallToolResult(content=[TextContent(type="text", text=render.refusal(answer))], is_error=True)
-    document = render.limited(answer, tool, arguments)
+    document = render.fit_answer(answer, tool, arguments)
     result, words = document.result, TextContent(type="text", text=render.text(document))
     if isinstance(result, PlotResult):
         # The picture with its text; clients that prefer structured content would ignore the picture.

@@ -226,7 +226,7 @@ class Wide(Result):
     ],
 )
 def test_no_part_of_an_answer_can_break_the_cap(result: Wide) -> None:
-    answer = render.limited(result, "list_workloads", {})
+    answer = render.fit_answer(result, "list_workloads", {})
     assert len(json.dumps(answer.content)) <= render.CHARACTERS
     assert len(render.text(answer)) <= render.CHARACTERS and len(render.text(result)) <= render.CHARACTERS
     assert all(len(note) < 1_100 for note in answer.content["notes"])

@@ -131,7 +131,7 @@ def said(found: Result | Problem, tool: str) -> tuple[str, dict[str, Any]]:
     """An answer as a client gets it: its text and its structured content."""
     if isinstance(found, Problem):
         return render.refusal(found), {}
-    document = render.limited(found, tool, {})
+    document = render.fit_answer(found, tool, {})
     return render.text(document), document.content
 
 

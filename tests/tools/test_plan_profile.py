@@ -95,7 +95,7 @@ def test_a_default_answer_stays_near_two_thousand_tokens(store: Store, gpu: str,
 def test_a_full_answer_can_be_cut_to_the_cap(store: Store) -> None:
     found = plan_profile(store, "MI350X", ["everything"], detail="full")
     assert characters(found) > 300_000, "definitions of every channel"
-    assert render.limited(found, "plan_profile", {}).size < 1.1 * render.CHARACTERS
+    assert render.fit_answer(found, "plan_profile", {}).size < 1.1 * render.CHARACTERS
 
 
 def test_kernel_replay_is_refused_where_the_version_does_not_tell_it(store: Store) -> None:

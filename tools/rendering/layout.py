@@ -84,7 +84,7 @@ class _Layout:
             yield "next\n" + "\n".join(f"- {tool} {arguments}: {why}" for tool, arguments, why in calls)
 
     def _own_words(self, text: str) -> str:
-        return inert(in_vendor_terms(text, self.document.target, self.document.quoted))
+        return inert(in_vendor_terms(text, self.document.target, self.document.quotable))
 
     def _block(self, block: TextBlock) -> str:
         content = block.content

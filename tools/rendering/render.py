@@ -46,7 +46,7 @@ def refusal(problem: Problem) -> str:
     return inert(problem.text)
 
 
-def limited(result: Result, tool: str, arguments: dict[str, Any]) -> Document:
+def fit_answer(result: Result, tool: str, arguments: dict[str, Any]) -> Document:
     """The answer with its largest tables truncated to the size limit; a note and a next call say how to get the rest.
 
     If that is not enough, long texts and lists are truncated too.

@@ -63,7 +63,7 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
         if table.truncated:
             print(_cut_table_text(table, verb), file=sys.stderr)
         return print_rows(table.columns, table.rows)
-    document = Document(result) if form.full else render.limited(result, verb.tool, arguments)
+    document = Document(result) if form.full else render.fit_answer(result, verb.tool, arguments)
     json_text = form.name == "json"
     text = json.dumps(document.content, ensure_ascii=False) if json_text else answer_text(document, form)
     print_line(text, verbatim=True)

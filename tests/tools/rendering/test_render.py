@@ -67,7 +67,7 @@ def test_non_finite_numbers_become_null() -> None:
 
 
 def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
-    document = render.limited(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
+    document = render.fit_answer(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
     big = document.result
     assert isinstance(big, Answer)
     kept = len(big.table.rows)
@@ -79,7 +79,7 @@ def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
 
 def test_an_answer_under_the_cap_is_left_alone() -> None:
     small = _answer(3)
-    assert render.limited(small, "compute_metrics", {}).result is small
+    assert render.fit_answer(small, "compute_metrics", {}).result is small
 
 
 MONSTER = "void at::native::vectorized_elementwise_kernel<4, at::native::{}<float>, std::array<char*, 1ul>>(int, float)"

@@ -66,7 +66,7 @@ _LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
-class _Column:
+class _LaunchColumn:
     """One column of a page, with the cells of the first launches."""
 
     place: int
@@ -158,7 +158,7 @@ def stage(con: Connection, page: NcuPage, folder: Path, name: str) -> tuple[Laun
     return sheet, notes
 
 
-def _columns(page: NcuPage) -> list[_Column]:
+def _columns(page: NcuPage) -> list[_LaunchColumn]:
     units = page.units or [""] * len(page.headers)
     if len(units) != len(page.headers):
         raise damaged_page(
@@ -166,12 +166,12 @@ def _columns(page: NcuPage) -> list[_Column]:
         )
     seen = list(islice(page.cells(), _LOOKED_AT))
     return [
-        _Column(i, header, unit, frozenset(row[i] for row in seen) - set(NOTHING))
+        _LaunchColumn(i, header, unit, frozenset(row[i] for row in seen) - set(NOTHING))
         for i, (header, unit) in enumerate(zip(page.headers, units, strict=True))
     ]
 
 
-def _unknown_units(page: NcuPage, columns: list[_Column]) -> list[Note]:
+def _unknown_units(page: NcuPage, columns: list[_LaunchColumn]) -> list[Note]:
     """Return a warning about values whose unit is unknown or missing."""
     if not page.units:
         return [note("no_units", file=page.source)]
@@ -182,7 +182,7 @@ def _unknown_units(page: NcuPage, columns: list[_Column]) -> list[Note]:
     return [note("unknown_units.ncu", file=page.source, units=units, metric=unknown[0].header)]
 
 
-def _clean_page(page: NcuPage, numbers: list[_Column]) -> list[Note]:
+def _clean_page(page: NcuPage, numbers: list[_LaunchColumn]) -> list[Note]:
     """Rewrite the rows of the page with plain numbers; return a note on cells that contain text instead."""
     bad = clean_numbers(page, {column.place for column in numbers})
     if not bad:
