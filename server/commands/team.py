@@ -38,10 +38,10 @@ def _check_target(word: str, source: Store, target: Store) -> None:
         return
     there: list[str] = []
     with suppress(OSError):  # it does not exist, or is no folder
-        there = foreign_entries(target.root)
-    if there:
+        there = sorted(entry.name for entry in target.root.iterdir())
+    if there and not is_store(there):  # a project may have a folder called runs
         raise problem("foreign_target", root=target.root, names=there[:2])
-    if not any(target.root.glob("*")) and any(word in (m.name, m.id) for m in source.scan()[0]):
+    if not there and any(word in (m.name, m.id) for m in source.scan()[0]):
         raise problem("workload_as_store", word=word)
 
 

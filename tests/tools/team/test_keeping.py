@@ -158,12 +158,16 @@ def test_a_push_goes_to_a_store_and_not_into_whatever_has_its_name(
         profile(store, [1e6], name=name)
     (tmp_path / "sources").mkdir()
     (tmp_path / "sources" / "main.c").write_text("")
+    (tmp_path / "sources" / "runs").mkdir()  # a store has such a folder, but so have projects
     (tmp_path / "empty").mkdir()
     monkeypatch.chdir(tmp_path)
     push = ["push", "--store", str(store.root)]
-    for target, told in (("b", "name of a workload here"), ("sources", "It contains other files (main.c)")):
+    for target, told in (("b", "name of a workload here"), ("sources", "It contains other files (main.c, runs)")):
         assert cli.main([*push, "a", target]) == outcome.REFUSED and told in capsys.readouterr().err
-    assert not (tmp_path / "b").exists() and [p.name for p in (tmp_path / "sources").iterdir()] == ["main.c"]
+    assert not (tmp_path / "b").exists() and sorted(p.name for p in (tmp_path / "sources").iterdir()) == [
+        "main.c",
+        "runs",
+    ]
     for target in ("./b", "empty", "empty"):
         assert cli.main([*push, "a", target]) == outcome.OK
     assert capsys.readouterr().out.splitlines()[-1] == f"0 of 1 copied to {tmp_path / 'empty'}"
