@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from ..base.database import connect, sql_literal, sql_path
+from ..base.digits import STORED
 from ..base.problems import LimitExceeded, NotAllowed, StoreProblem
 from ..base.temporary_files import OPEN_SAFELY, scratch
 from ..catalogue import files
@@ -34,7 +35,7 @@ _LONGEST = 4 << 20
 """The maximum number of bytes of a stored value that is read."""
 
 
-def derived_files(store: Store, manifests: Iterable[Manifest], table: str, spare: Path) -> list[Path]:
+def derived_files(store: Store, manifests: Sequence[Manifest], table: str, spare: Path) -> list[Path]:
     """Return the Parquet files of a derived table, one per workload that has it; missing ones are computed now.
 
     If the store cannot be written to, they go to ``spare``. Several processes may write the same file: each renames a
@@ -72,10 +73,10 @@ def table_rows(workload: Workload, table: str) -> list[Row]:
         return [dict(zip(names, row, strict=True)) for row in read.fetchall()]
 
 
-def stored_value(workload: Workload, name: str, kind: Any, compute: Callable[[], T], context: Any = None) -> T:
-    """Return a value that follows from a workload, from its file or computed now.
+def stored_value(workload: Workload, name: str, kind: Any, compute: Callable[[], T]) -> T:
+    """Return a value that follows from a workload, from its file or computed now, with the same digits.
 
-    ``kind`` is a type that pydantic writes as JSON, in a ``context``. ``name`` says what else the value depends on.
+    ``kind`` is a type that pydantic writes as JSON. ``name`` says what else the value depends on.
     """
     store, adapter = workload.store, pydantic.TypeAdapter[T](kind)
     path = store.derived_folder(digest()) / workload.id / f"{name}.json"
@@ -86,7 +87,7 @@ def stored_value(workload: Workload, name: str, kind: Any, compute: Callable[[],
         return value
     value = compute()
     with contextlib.suppress(StoreProblem, NotAllowed), store.draft() as folder:
-        (folder / path.name).write_bytes(adapter.dump_json(value, context=context))
+        (folder / path.name).write_bytes(adapter.dump_json(value, context=STORED))
         store.keep(folder / path.name, path)
         _mark_used(store, computed=True)
     return value

@@ -13,6 +13,7 @@ from rooflens.analysis.comparison import experiment_log
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp.toolbox import Tool, call
 from rooflens.tests.recordings import stored
+from rooflens.tests.timelines import Made, publish
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.rendering import render
@@ -150,3 +151,13 @@ def test_mistakes_are_explained(profiles: Store) -> None:
 
 def test_the_description_is_short() -> None:
     assert len(Tool("diagnose_bottleneck").description) <= 250
+
+
+def test_the_stored_sentence_on_the_application_has_the_digits_of_the_first_one(tmp_path: Path) -> None:
+    ms, store, made = 1_000_000, Store(tmp_path), Made()
+    for start in range(0, 70 * ms, 7 * ms):
+        made.launch("gemm", (start, start + 5_000), (start + 10_000, start + 3_333_333))
+    workload = publish(store, made).id
+    first, second = (diagnose_bottleneck(store, workload).application for _ in range(2))
+    assert list(store.root.glob(f"derived/*/{workload}/application-*.json"))
+    assert first is not None and second == first and first.gpu_idle_pct != round(first.gpu_idle_pct, 1)

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...analysis.base.digits import STORED
 from ...analysis.tables.derived import ceilings_digest, stored_value
 from ...analysis.workload import Workload
 from ..base.results import Result
@@ -24,7 +23,7 @@ def stored_answer(opened: Workload, kind: type[R], arguments: dict[str, Any], co
     """
     asked = json.dumps([arguments, opened.name, ceilings_digest(opened.store), _code_digest()])
     name = f"{kind.__name__}-{hashlib.sha256(asked.encode()).hexdigest()[:16]}"
-    return stored_value(opened, name, kind, compute, STORED)
+    return stored_value(opened, name, kind, compute)
 
 
 @cache
