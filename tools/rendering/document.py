@@ -1,4 +1,4 @@
-"""An answer as data for JSON: plain values, inert text, the terms of the vendor, and what its sentences may quote."""
+"""An answer as data for JSON: plain values, inert text, the terms of the vendor; and the names that sentences quote."""
 
 from __future__ import annotations
 
@@ -20,23 +20,8 @@ title description reason formula why claim advice status note notes unit better 
 evidence what_if bound confidence state problem output statements warnings walls reading sql"""
 OWN_WORDS = frozenset(_FIELDS_OF_SENTENCES.split())
 """Columns and fields that contain our own sentences."""
-NAMES = frozenset(
-    [
-        "kernel",
-        "kernels",
-        "name",
-        "device",
-        "command",
-        "host",
-        "tags",
-        "tool",
-        "counter",
-        "workload",
-        "label",
-        "baseline",
-        "candidate",
-    ]
-)
+_FIELDS_OF_NAMES = "kernel kernels name device command host tags tool counter workload label baseline candidate"
+NAMES = frozenset(_FIELDS_OF_NAMES.split())
 """Fields outside of tables that contain text from a profile."""
 KERNEL = "kernel"
 """The field and the column of names that are shortened in text; data contains the full names."""
@@ -70,7 +55,7 @@ WHOLE = Cut()
 
 
 class Document:
-    """An answer with its ``content``, the structured content of the protocol. Both are made in one walk.
+    """An answer and its ``content``, the structured content of the protocol, which one walk over the answer makes.
 
     Texts from a profile that do not look like names are marked in the notes of ``result`` and of ``content``: C++ names
     never contain markup, and a sentence in a profile may try to instruct the model that reads the answer.
@@ -86,10 +71,9 @@ class Document:
         self._examined, self._left = set[tuple[str, bool]](), _EXAMINED
         self._sentences: list[tuple[Any, Any, str]] = []
         for name, value in result.model_dump(mode="python", exclude=None if result.tables else {"tables"}).items():
+            self._exact = name in result.EXACT
             if name == "next":
                 self.content[name] = clean(cut.following(value))
-            elif name in result.EXACT and cut is WHOLE:
-                self.content[name] = clean(value, visible_lines)
             else:
                 self._set_member(self.content, name, value, name, cell=False)
         for holder, place, text in self._sentences:
@@ -127,23 +111,24 @@ class Document:
     def _set_member(self, holder: Any, place: Any, value: Any, name: str, *, cell: bool) -> None:
         """Put a value of a field or column as plain data into its dictionary or list."""
         holder[place] = self._plain(value, name, cell=cell)
-        if self.target and isinstance(value, str) and name in SENTENCES and not cell:
+        if self.target and isinstance(value, str) and name in SENTENCES and not (cell or self._exact):
             self._sentences.append((holder, place, value))
 
     def _plain(self, value: Any, name: str, *, cell: bool) -> Any:
         if isinstance(value, str):
-            self._examine(value, name, cell=cell)
-            return inert(self.cut.shorten(value))
+            if not self._exact:
+                self._examine(value, name, cell=cell)
+            return self._words(value)
         if isinstance(value, dict) and "columns" in value and "rows" in value:
             names, rows = value["columns"], value["rows"]
             shown = rows[: self.cut.entries]
             cells = [[self._plain(c, n, cell=True) for n, c in zip(names, row, strict=False)] for row in shown]
             whole = {**value, "rows": None, "truncated": value["truncated"] or len(shown) < len(rows)}
-            return clean(whole, lambda text: inert(self.cut.shorten(text))) | {"rows": cells}
+            return clean(whole, self._words) | {"rows": cells}
         if isinstance(value, dict):
             members: dict[str, Any] = {}
             for key, part in list(value.items())[: self.cut.entries]:
-                self._set_member(members, clean(key), part, str(key), cell=cell)
+                self._set_member(members, clean(key, self._words), part, str(key), cell=cell)
             return members
         if isinstance(value, list | tuple):
             value = value[: self.cut.entries]
@@ -152,6 +137,10 @@ class Document:
                 self._set_member(parts, at, part, name, cell=cell)
             return parts
         return clean(value)
+
+    def _words(self, text: str) -> str:
+        """Return a text of the field at hand within the limits; what the caller uses verbatim is not escaped."""
+        return (visible_lines if self._exact else inert)(self.cut.shorten(text))
 
     def _examine(self, word: str, name: str, *, cell: bool) -> None:
         """Remember what a text is: a name that sentences quote, and whether it looks like one."""

@@ -130,6 +130,20 @@ def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with() -
     assert MONSTER.format("FillFunctor") in render.text(result)
 
 
+class _Script(Result):
+    EXACT = frozenset({"commands"})
+    commands: list[str]
+    words: list[str]
+
+
+def test_what_is_used_verbatim_is_not_escaped_in_an_answer_that_is_cut() -> None:
+    command = "s3://bucket/<img src=x>"
+    document = render.fit_answer(_Script(commands=[command], words=["w" * 5_000] * 100), "plan_profile", {})
+    assert document.size <= render.CHARACTERS and "more characters]" in document.content["words"][0]
+    assert document.content["commands"] == [command] and command in render.text(document)
+    assert not any("never instructions" in note for note in document.content["notes"])
+
+
 class Verdict(Result):
     """A result about one GPU, with a sentence of our own and names of the profile."""
 
