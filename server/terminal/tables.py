@@ -12,7 +12,9 @@ _CALLS = re.compile(r"/[^/]*\(\d+\): ")
 _PATHS = frozenset(("range", "path", "file", "place", "call_site"))
 """Columns of which long cells are shown by their last element."""
 _LONG = 60
+"""The number of characters of a cell from which it is shortened before any column is left out."""
 _LONG_PATH = 40
+"""The same for a path, which is shown by its last element."""
 _PARENTS = re.compile(r".+(?=/[^/])")
 _IN_A_PIPE = (100, 24)
 
@@ -51,7 +53,8 @@ def fit_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int, mi
     numeric = [_is_numeric(cells) for _, *cells in columns]
     spare = [at for at in range(1, len(columns)) if at != (numeric.index(True) if any(numeric) else 0)]
     spare.sort(key=lambda at: (at < len(minor) and minor[at], at))
-    longest, minors = max(len(cell) for column in columns for cell in column), sum(minor)
+    longest = max(len(cell) for column in columns for cell in column)
+    minors = sum(minor[at] for at in spare if at < len(minor))  # the first columns stay, also if they are minor
     steps = [(0, longest, longest), *((left_out, _LONG, _LONG) for left_out in range(minors + 1)), (minors, 40, 40)]
     for left_out, first, most in (*steps, *((left_out, 30, 24) for left_out in range(minors, len(spare) + 1))):
         dropped = sorted(spare[len(spare) - left_out :])

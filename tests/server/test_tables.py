@@ -41,6 +41,13 @@ def test_minor_columns_go_before_the_last(monkeypatch: pytest.MonkeyPatch) -> No
     assert lines[0].split() == ["kernel", "ms", "verdict"] and lines[3].startswith("(minor: too wide")
 
 
+def test_a_minor_first_column_stays_and_costs_no_other_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "22")
+    head, row = ["rank", "ms", "verdict", "note"], ["1", "2", "slower", "x" * 30]
+    lines = TerminalTables()(head, [row], [True, False, False, True])
+    assert lines[0].split() == ["rank", "ms", "verdict"] and lines[3].startswith("(note: too wide")
+
+
 def test_paths_of_calls_and_long_ranges_are_shown_by_their_last_element() -> None:
     calls = "<string>(1): <module>/multiprocessing/spawn.py(122): spawn_main/ProfilerStep#6"
     tables = TerminalTables()
