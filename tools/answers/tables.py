@@ -18,8 +18,10 @@ from ..base.results import Table, round_number, table
 
 Row = dict[str, Any]
 """The values and objects that the columns of a row are taken from."""
-_SCALES = {"fraction": ("pct", "%", 100.0), "ns": ("ms", "ms", 1e-6), "bytes": ("mb", "MB", 1e-6)}
-"""What a value is -> in answers the last word of its name, its unit, and its factor."""
+_SCALES = {"fraction": ("pct", "%"), "ns": ("ms", "ms"), "bytes": ("mb", "MB")}
+"""What a value is -> in answers the last word of its name, and its unit."""
+_EXACT_MS = 6
+"""The decimal places of a time in ms that is exact to the ns."""
 
 
 def table_from(
@@ -94,14 +96,16 @@ def answer_columns(name: str) -> dict[str, Column]:
 
 
 def _answer_column(name: str, column: Column) -> tuple[str, Column]:
-    """Return the name and the column in answers of a column of SQL: ns become ms, and bytes MB."""
+    """Return the name and the column in answers of a column of SQL: ns become ms, and bytes MB, also in its name."""
     shown = name if column.answer is True else str(column.answer)
     if column.unit not in _SCALES:
         return shown, replace(column, of=name)
-    word, unit, _ = _SCALES[column.unit]
-    decimals = 6 if column.unit == "ns" and column.digits is None else None
-    renamed = shown.removesuffix(column.unit) + word
-    return renamed, replace(column, of=name, unit=unit, scale=column.unit, decimals=decimals)
+    word, unit = _SCALES[column.unit]
+    if shown == column.unit or shown.endswith(f"_{column.unit}"):
+        shown = shown.removesuffix(column.unit) + word
+    exact = column.unit == "ns" and column.digits is None and column.decimals is None
+    decimals = _EXACT_MS if exact else column.decimals
+    return shown, replace(column, of=name, unit=unit, scale=column.unit, decimals=decimals)
 
 
 @cache
