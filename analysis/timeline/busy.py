@@ -124,7 +124,7 @@ _UNIONS = {
 def busy(trace: Trace, within: Within) -> dict[int, Busy]:
     """Return the times of every lane by its number."""
     work, lanes = trace.work, {}
-    present = [each for each in ANY if work.of((each,)).any()]
+    present = set(np.flatnonzero(np.bincount(work.cls)).tolist())
 
     def union(lane: slice, name: str, classes: Sequence[int]) -> int:
         ahead, ns = trace.ahead(name, classes), 0
@@ -138,7 +138,7 @@ def busy(trace: Trace, within: Within) -> dict[int, Busy]:
 
     for lane, own in trace.per_lane():
         # Unions whose classes do not differ in this trace are equal, and computed once.
-        names = {name: tuple(each for each in present if each in classes) for name, classes in _UNIONS.items()}
+        names = {name: tuple(each for each in classes if each in present) for name, classes in _UNIONS.items()}
         known: dict[tuple[int, ...], int] = {(): 0}
         for name, occurring in names.items():
             if occurring not in known:

@@ -171,8 +171,9 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
         return nothing, nothing, nothing, Launches()
     g = events.g[calls]
     known = _CallIndex(of_groups(seen.groups.pid, host, g), events.correlation[calls], events.s[calls])
-    columns = events.s[calls], events.e[calls], of_groups(seen.groups.thread, host, g)
-    made = np.empty((3, len(at)), dtype=np.int64)
+    thread = of_groups(seen.groups.thread, host, g)
+    columns = [events.s[calls], events.e[calls], *([] if is_same(thread) else [thread])]
+    made = [np.empty(len(at), dtype=np.int64) for _ in columns]
     executed = np.zeros(len(calls) + 1, dtype=bool)  # the last element is for work without a known call
     graphs = np.append(seen.groups.launch[g] == GRAPH, False)  # likewise
     replay = np.empty(len(at), dtype=np.int32) if graphs.any() else None
@@ -185,6 +186,9 @@ def _asking_calls(events: Events, seen: Seen, at: Ints, pid: Ints) -> tuple[Ints
         executed[call] = True
         if replay is not None:
             replay[piece] = np.where(graphs[call], call, -1)
+    if len(made) == 2:  # one thread makes all calls, so the column needs no memory if all work has a known call
+        lacking = made[0] == NONE
+        made.append(np.where(lacking, NONE, thread[0]) if lacking.any() else same(int(thread[0]), len(at)))
     launches = _compare_launches(events, seen, calls, known, executed[:-1])
     return made[0], made[1], made[2], replace(launches, replay=replay)
 
