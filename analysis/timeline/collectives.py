@@ -18,6 +18,7 @@ import tomli
 
 from .host_clocks import column_names
 from .trace import Trace, Window
+from .wording import sentence
 
 _LONGEST = 60
 _COUNTS = {"ranks": 1 << 31, "in": 1 << 53, "out": 1 << 53}
@@ -50,7 +51,8 @@ def collectives(trace: Trace, windows: Sequence[Window] | None = None) -> list[d
     spans = " OR ".join(f"start_ns >= {w.start} AND start_ns < {w.end}" for w in windows or ()) or "true"
     result = trace.workload.cursor.execute(_SUMS.format(events=trace.events, spans=spans), [json.dumps(known)])
     columns = [column[0] for column in result.description or []]
-    return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+    rows = [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
+    return [row | {"reason": row["reason"] and sentence(f"collective_{row['reason']}", **row)} for row in rows]
 
 
 _SUMS = """
@@ -77,12 +79,8 @@ SELECT * EXCLUDE (moved, without, matched, alone), 100 * waited_ns / nullif(ns, 
     CASE WHEN without IS NULL THEN moved * calls / nullif(transfer_ns, 0) END AS busbw_gbs,
     CASE WHEN without IS NOT NULL THEN 'undefined' WHEN alone OR NOT matched OR recorded < group_size THEN 'suspect'
         ELSE 'ok' END AS status,
-    CASE WHEN without IS NOT NULL THEN without
-        WHEN alone THEN 'the time includes waiting for the other rank'
-        WHEN NOT matched THEN 'the ranks have different numbers of them: the time may include waiting for others'
-        WHEN recorded < group_size THEN concat(recorded, ' of ', group_size, ' rank',
-            CASE WHEN group_size > 1 THEN 's' END, ' recorded: the time may include waiting for the others')
-        END AS reason
+    CASE WHEN without IS NOT NULL THEN without WHEN alone THEN 'waits_for_other' WHEN NOT matched THEN 'unequal_numbers'
+        WHEN recorded < group_size THEN 'ranks_missing' END AS reason
     FROM sums ORDER BY ns DESC, collective, type, bytes
 """
 """SQL: the n-th collective of a group is the same one on all ranks if they have equally many of them.
@@ -122,17 +120,17 @@ def _facts(text: str) -> dict[str, Any] | None:
 def _sizes(
     kind: dict[str, Any] | None, element: str, counts: tuple[int | None, int | None, int | None], split: str
 ) -> tuple[float | None, float | None, str | None]:
-    """Return the size, the bytes that count for the bus bandwidth, and why one of them is unknown."""
+    """Return the size, the bytes that count for the bus bandwidth, and a code for why one of them is unknown."""
     sent, received, ranks = counts
     width = _data()["types"].get(element)
     if kind is None:
-        return None, None, "no formula for this kind"
+        return None, None, "no_formula"
     elements = sent if kind["bytes"].startswith("in") else received
     if width is None or elements is None or not ranks:
-        return None, None, "its sizes, its type or its group are unknown"
+        return None, None, "unknown_sizes"
     size = float(elements * width * (ranks if kind["bytes"].endswith("* n") else 1))
     if len(set(re.findall(r"\d+", split))) > 1:
-        return size, None, "its parts differ in size"
+        return size, None, "unequal_parts"
     return size, kind["factor"] * size * ((ranks - 1) / ranks if "others" in kind else 1), None
 
 
