@@ -69,7 +69,7 @@ class Answer(Generic[R]):
     @property
     def json(self) -> str:
         """The complete result of the tool as JSON."""
-        return self.result.model_dump_json()
+        return self.result.model_dump_json(exclude=None if self._further_tables else {"tables"})
 
     @property
     def tables(self) -> list[str]:

@@ -22,13 +22,13 @@ from .declaration import Column, DerivedTable, Row, has_events, trace_rows
 @trace_rows
 def rows(trace: Trace) -> list[Row]:
     """Return the parts of all gaps; the sum of ``ns`` over all rows is the idle time of all devices."""
-    row, rows, number = describe_gaps(trace), list[Row](), 0
+    describe, made, number = describe_gaps(trace), list[Row](), 0
     for some, parts in attributed_gaps(trace, Within([trace.whole])):
         for i in range(len(some.ns)):
             number += 1
-            parts_of_gap = ((CAUSES[code], int(parts[code, i])) for code in np.flatnonzero(parts[:, i]))
-            rows += [{**row(some.gap(i)), "gap": number, "cause": cause, "ns": ns} for cause, ns in parts_of_gap]
-    return rows
+            gap = describe(some.gap(i)) | {"gap": number}
+            made += [gap | {"cause": CAUSES[code], "ns": int(parts[code, i])} for code in np.flatnonzero(parts[:, i])]
+    return made
 
 
 def describe_gaps(trace: Trace) -> Callable[[Gap], Row]:
