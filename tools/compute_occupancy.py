@@ -12,10 +12,11 @@ from ..analysis.base.problems import BadArgument, BadInput, Problem
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.metrics import targets_with_metrics
 from ..analysis.catalogue.thresholds import threshold
+from ..analysis.catalogue.vocabulary import in_vendor_terms, limiter_words
 from ..analysis.diagnosis.findings import diagnose
 from ..analysis.diagnosis.gains import MORE_WAVES, expected_gain, least_of
 from ..analysis.occupancy import Occupancy, occupancy
-from ..analysis.occupancy.binding_limits import Binding, binding, words_of
+from ..analysis.occupancy.binding_limits import Binding, binding
 from ..analysis.occupancy.launches import ACHIEVED, LaunchConfiguration, configurations, profile_notes, repeats_vgprs
 from ..analysis.occupancy.rule import LaunchResources, Mode, registers
 from ..analysis.store.store import Store
@@ -131,7 +132,7 @@ class OccupancyResult(Result):
         if self.waves_per_cu is not None:
             achieved = "" if self.achieved_pct is None else sentence("occupancy.achieved", result=self)
             kernel = optional_sentence("occupancy.kernel", kernel=self.kernel)
-            about.append(sentence("occupancy.first", kernel=kernel, result=self, achieved=achieved))
+            about.append(sentence("occupancy.first", self.gpu, kernel=kernel, result=self, achieved=achieved))
         one = len(self.kernels.rows) == 1 and self.waves_per_cu is not None
         names = ["limits", "what_if", *([] if one else ["kernels"])]
         return [TextBlock("", about), *(TextBlock(n, shown) for n in names if (shown := getattr(self, n)).rows)]
@@ -203,9 +204,7 @@ def _changed_launch(workload: Workload, source: Kernels, given: dict[str, int], 
     answer = _answer(Kernels(source.source, [changed]), mode, 1, 0)
     what = [f"{name} {value} instead of {getattr(first.launch, name)}" for name, value in given.items()]
     payoff = _payoff(workload, first, now, then)
-    answer.answer = sentence(
-        "occupancy.changed", what=what, words=words_of(then.gpu), now=now, then=then, payoff=payoff
-    )
+    answer.answer = sentence("occupancy.changed", then.gpu, what=what, now=now, then=then, payoff=payoff)
     answer.notes += [each.text for each in source.notes]
     return answer
 
@@ -277,7 +276,7 @@ def _measurement(workload: Workload, achieved: bool) -> NextCall:
     if achieved:
         return next_call(
             "compute_metrics",
-            "measured reasons why work-groups could not be placed",
+            in_vendor_terms("measured reasons why work-groups could not be placed", workload.arch),
             workload=workload.id,
             metrics=["6.2"],
         )
@@ -389,38 +388,38 @@ def _unbound(kernel: OccupancyKernel, figure: Occupancy) -> str | None:
         "occupancy.unknown_grid": True,
     }
     code = next(code for code, applies in reasons.items() if applies)
-    unknown, words = sentence(code, achieved=achieved), words_of(figure.gpu)
-    limiters = words.limiter_names(figure.limiters)
-    return sentence("occupancy.allowed", limiters=limiters, figure=figure, words=words, unknown=unknown)
+    unknown, limiters = sentence(code, achieved=achieved), limiter_words(figure.limiters, figure.gpu)
+    return sentence("occupancy.allowed", figure.gpu, limiters=limiters, figure=figure, unknown=unknown)
 
 
 def _limits(kernel: OccupancyKernel, figure: Occupancy, bound: Binding | None) -> list[Row]:
     """One row per resource: its use, and the waves per CU that it alone would allow; finally the grid if it is the
     limit."""
-    rule, launch, n, words = figure.rule, figure.launch, figure.waves_per_workgroup, words_of(figure.gpu)
-    of_unit, lane = ("of a CU", "of a SIMD lane") if words.unit == "CU" else ("of an SM", "of a lane")
+    rule, launch, n = figure.rule, figure.launch, figure.waves_per_workgroup
+    amd = targets.gpu(figure.gpu).vendor == "amd"
+    of_unit, lane = ("of a CU", "of a SIMD lane") if amd else ("of an SM", "of a lane")
     limiters = kernel.limiters(figure)
     uses = {
-        "wave_slots": (n, n, rule.slots, f"{words.wave}s per {words.group}, {of_unit}"),
-        "workgroup_slots": (1, 1, rule.groups, f"{words.group}s, {of_unit}"),
-        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per {words.item}, {lane}"),
-        "sgprs": (kernel.stated_sgprs, None, None, f"per {words.wave}"),
-        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per {words.group}, {of_unit}"),
-        "grid": (None, None, None, f"{words.wave}s, {of_unit}"),
+        "wave_slots": (n, n, rule.slots, f"waves per work-group, {of_unit}"),
+        "workgroup_slots": (1, 1, rule.groups, f"work-groups, {of_unit}"),
+        "vgprs": (registers(rule, launch), figure.allocated_vgprs, rule.lane_vgprs, f"per work-item, {lane}"),
+        "sgprs": (kernel.stated_sgprs, None, None, "per wave"),
+        "lds": (launch.lds, figure.allocated_lds_bytes, rule.lds, f"bytes per work-group, {of_unit}"),
+        "grid": (None, None, None, f"waves, {of_unit}"),
     }
     offered = bound and bound.offered
-    lacking = {"sgprs": words.unit != "CU", "grid": offered is None}
+    lacking = {"sgprs": not amd, "grid": offered is None}
     return [
         {"resource": name, "waves": figure.limits.get(name, offered), "limits": name in limiters}
-        | dict(zip(("used", "allocated", "available", "unit"), use, strict=True))
-        for name, use in uses.items()
+        | {"used": used, "allocated": allocated, "available": available, "unit": in_vendor_terms(unit, figure.gpu)}
+        for name, (used, allocated, available, unit) in uses.items()
         if not lacking.get(name)
     ]
 
 
 def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
     """Notes on one kernel's figure: its mode, what does not fit, and how it compares with measured occupancy."""
-    words, achieved = words_of(figure.gpu), getattr(kernel.profiled, "achieved_pct", None)
+    achieved = getattr(kernel.profiled, "achieved_pct", None)
     amd, hardware = targets.gpu(figure.gpu).vendor == "amd", figure.mode == "hardware"
     left, possible = figure.max_waves_per_cu - figure.waves_per_cu, figure.occupancy_pct
     applies = {
@@ -433,17 +432,16 @@ def kernel_notes(kernel: OccupancyKernel, figure: Occupancy) -> list[Note]:
         "occupancy.measured": achieved and possible and achieved > possible * _MARGIN,
     }
     values = {
-        "words": words,
         "figure": figure,
         "possible": possible,
         "left": left,
         "achieved": achieved,
-        "limiters": words.limiter_names(figure.limiters),
+        "limiters": limiter_words(figure.limiters, figure.gpu),
         "mode": sentence("occupancy.compiler_mode" if amd else "occupancy.one_rule"),
         "so": sentence("occupancy.yet_it_ran" if kernel.profiled else "occupancy.launch_fails"),
         "why": getattr(kernel.profiled, "reason", None),
     }
-    return [note(code, **values) for code, applying in applies.items() if applying]
+    return [note(code, figure.gpu, **values) for code, applying in applies.items() if applying]
 
 
 def _next(source: Kernels, figure: Occupancy | None) -> list[NextCall]:

@@ -12,6 +12,7 @@ from pydantic import Field
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.rules import Advice
+from ..analysis.catalogue.vocabulary import in_vendor_terms
 from ..analysis.comparison import experiment_log
 from ..analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ..analysis.diagnosis.findings import Diagnosis, diagnose_apart, diagnose_launches
@@ -71,7 +72,7 @@ class DiagnosisResult(Result):
             TextBlock("", top),
             TextBlock("program", [line for line in program if line]),
             TextBlock("ranks", ranks),
-            *diagnosis_blocks(self.kernels),
+            *diagnosis_blocks(self.kernels, self.arch),
             *(TextBlock(name, table) for name, table in self.tables.items() if table.rows),
         ]
 
@@ -112,7 +113,7 @@ def diagnose_bottleneck(
     if detail == "summary":
         kernels = _said_once([_summarise(d, first=d is kernels[0]) for d in kernels])
     return DiagnosisResult(
-        answer=diagnosis_answer(whole, kernels, total),
+        answer=diagnosis_answer(whole, kernels, total, opened.manifest.arch),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -163,7 +164,8 @@ def _of_times_alone(
         "plan_profile", "the counters that show what limits its kernels", gpu=manifest.arch, metrics=["diagnosis"]
     )
     return DiagnosisResult(
-        answer=diagnosis_answer(whole, leading, len(leading)) or sentence("diagnosis.ranks", claim=uneven[0].claim),
+        answer=diagnosis_answer(whole, leading, len(leading), manifest.arch)
+        or sentence("diagnosis.ranks", claim=uneven[0].claim),
         workload=manifest.id,
         name=manifest.name,
         arch=manifest.arch,
@@ -298,6 +300,7 @@ def _next(manifest: Manifest, diagnoses: list[Diagnosis]) -> Iterator[NextCall]:
         yield next_call("find_hotspots", why, **arguments)
     grid = any(advice.change == _LARGER_GRID for one in first.findings[:1] for advice in one.advice)
     if first.verdict.subsystem == "occupancy" and not grid:
-        yield next_call("compute_occupancy", "the smallest change that allows more waves", **arguments)
+        why = in_vendor_terms("the smallest change that allows more waves", manifest.arch)
+        yield next_call("compute_occupancy", why, **arguments)
     else:
         yield next_call("compute_roofline", "how far each pipe is from its ceiling", **arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from string import Formatter
@@ -41,17 +42,20 @@ class Wordings:
     """The entries of one file: a text for a sentence or note, a table with ``kind``, ``what``, ``why`` and ``fix`` for
     a problem, which is a BadArgument unless ``kind`` names another class."""
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._wording = file, Wording()
+    def __init__(self, file: Path, in_vendor_terms: Callable[[str, str | None], str] | None = None) -> None:
+        self._file, self._wording, self._in_vendor_terms = file, Wording(), in_vendor_terms
 
     @cached_property
     def entries(self) -> dict[str, Any]:
         """The content of the file."""
         return tomli.loads(self._file.read_text(encoding="utf-8"))
 
-    def sentence(self, code: str, /, **values: Any) -> str:
-        """The sentence with this code, with its values."""
-        return self._wording.format(self.entries[code], **values)
+    def sentence(self, code: str, target: str | None = None, /, **values: Any) -> str:
+        """The sentence with this code in the words of the vendor of ``target``, with its values."""
+        template = self.entries[code]
+        if self._in_vendor_terms is not None:
+            template = self._in_vendor_terms(template, target)
+        return self._wording.format(template, **values)
 
     def note(self, code: str, /, **values: Any) -> Note:
         """The note with this sentence. What precedes the point of a code only distinguishes sentences of one code."""

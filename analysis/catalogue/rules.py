@@ -14,6 +14,7 @@ from ..base.text import gain_text
 from . import files, metrics, targets
 from .files import CatalogueModel
 from .formula import compares_quantities, paths, trees
+from .vocabulary import entry_in_vendor_terms, in_vendor_terms
 
 Bound = Literal["memory", "compute", "latency", "unknown"]
 """The kind of limit of a kernel."""
@@ -159,7 +160,8 @@ class Change(CatalogueModel):
 @cache
 def changes(target: str) -> tuple[Change, ...]:
     """The changes whose effect a target's metrics can show, without bounds that the target cannot evaluate."""
-    here = [change for change in files.rule_entries("change", Change) if targets.holds(change.gpus, target)]
+    stated = files.rule_entries("change", Change)
+    here = [entry_in_vendor_terms(change, target) for change in stated if targets.holds(change.gpus, target)]
     trees([e for change in here for e in change.expressions])
     known = [change for change in here if usable(target, change.when) and usable(target, change.part)]
     return tuple(
@@ -176,7 +178,7 @@ def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
     names = {part.name for part in stated if family in part.on}
     here = {
         part.name: (part.model_copy(update={"stands_for": [n for n in part.stands_for if n in names]}), part.on[family])
-        for part in stated
+        for part in (entry_in_vendor_terms(part, target) for part in stated)
         if part.name in names
     }
     trees([expression for _, every in here.values() for expression in every])
@@ -243,15 +245,15 @@ def library_kernel(kernel: str) -> LibraryKernel | None:
     return next((one for one in _libraries() if re.search(one.kernel, kernel)), None)
 
 
-def title(signal: str) -> str:
+def title(signal: str, target: str) -> str:
     """The title of a signal."""
-    return next(s.title for s in signals_and_rules()[0] if s.name == signal)
+    return in_vendor_terms(next(s.title for s in signals_and_rules()[0] if s.name == signal), target)
 
 
 @cache
 def rules(target: str) -> tuple[Rule, ...]:
     """The rules that a target's metrics can decide, without supports and againsts that the target cannot evaluate."""
-    here = [r for r in signals_and_rules()[1] if targets.holds(r.gpus, target)]
+    here = [entry_in_vendor_terms(r, target) for r in signals_and_rules()[1] if targets.holds(r.gpus, target)]
     trees([e for r in here for e in r.expressions])
     decidable = []
     for rule in here:

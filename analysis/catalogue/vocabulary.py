@@ -3,54 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .files import load
+from .files import Model, load
 from .targets import find_target
 
-SENTENCES = {
-    "advice", "answer", "causes", "claim", "do", "evidence", "falsify", "limit", "loads", "notes", "sentence", "then",
-    "title", "undecided", "view",
-}  # fmt: skip
-"""Fields of answers that contain sentences and terms of our own."""
+_SENTENCES = {"claim", "do", "falsify", "title"}
+"""The fields of entries that are in the terms of the vendor."""
 
 
-def in_vendor_terms(text: str, target: str | None, data: Iterable[str] = ()) -> str:
-    """Return one of our own sentences in the words of the vendor of ``target``.
+def in_vendor_terms(template: str, target: str | None) -> str:
+    """Return one of our own sentences or titles, before values are filled in, in the words of the vendor of ``target``.
 
-    Names of metrics stay as they are, and so do the strings of ``data`` that the text quotes, such as the names of
-    kernels and instructions.
+    Names of metrics and placeholders stay as they are.
     """
     gpu = find_target(target) if target else None
-    terms = _terms(gpu.vendor) if gpu else None
-    if terms is None:
-        return text
-    pattern, words = terms
-    quoted = sorted({part for part in data if part in text and pattern.search(part)}, key=len, reverse=True)
-    if quoted:
-        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, quoted))})(?!\w)|{pattern.pattern}")
-    return pattern.sub(lambda match: match[0] if match[0] in quoted else _with_case_of(match[0], words), text)
+    return _vendor_sentence(template, gpu.vendor) if gpu else template
 
 
-def document_in_vendor_terms(value: Any, target: str | None, names: Set[str], field: str = "") -> Any:
-    """Return a document of plain data with its sentences in the words of the vendor of ``target``.
-
-    ``names``, which the sentences quote, tables, and fields with names and codes stay as they are.
-    """
-    if isinstance(value, dict) and "columns" not in value:
-        return {key: document_in_vendor_terms(part, target, names, key) for key, part in value.items()}
-    if isinstance(value, list):
-        return [document_in_vendor_terms(part, target, names, field) for part in value]
-    return in_vendor_terms(value, target, names) if field in SENTENCES and isinstance(value, str) else value
+def entry_in_vendor_terms(entry: Model, target: str) -> Model:
+    """Return an entry of the catalogue whose claim, title and advice are in the words of the vendor of ``target``."""
+    texts = {name: _sentence(getattr(entry, name), target) for name in _SENTENCES & entry.model_fields_set}
+    advice = [entry_in_vendor_terms(one, target) for one in getattr(entry, "advice", [])]
+    return entry.model_copy(update={**texts, **({"advice": advice} if advice else {})})
 
 
-def limit_words(subsystem: str, beside: Sequence[str] | None = None) -> str:
+def _sentence(template: str, target: str) -> str:
+    """Return a sentence that keeps its capital: LDS becomes Shared memory at its beginning."""
+    text = in_vendor_terms(template, target)
+    return text[0].upper() + text[1:] if template[0].isupper() else text
+
+
+def limit_words(subsystem: str, beside: Sequence[str] | None = None, *, target: str | None) -> str:
     """Return what limits a kernel in words, such as ``device memory`` for hbm, with what limits it at the same time."""
-    words = [_vocabulary()["subsystems"].get(name, name) for name in (subsystem, *(beside or ()))]
-    return f"{', '.join(words[:-1])} and {words[-1]} at once" if beside else str(words[0])
+    words = _titles("subsystems", (subsystem, *(beside or ())), target)
+    return f"{', '.join(words[:-1])} and {words[-1]} at once" if beside else words[0]
+
+
+def limiter_words(limiters: Iterable[str], target: str | None) -> str:
+    """Return what limits an occupancy in words, such as ``wave slots`` for wave_slots."""
+    return ", ".join(_titles("limiters", limiters, target))
+
+
+def _titles(kind: str, names: Iterable[str], target: str | None) -> list[str]:
+    known = _vocabulary()[kind]
+    return [in_vendor_terms(known.get(name, name), target) for name in names]
+
+
+@cache
+def _vendor_sentence(template: str, vendor: str) -> str:
+    terms = _terms(vendor)
+    if terms is None:
+        return template
+    pattern, words = terms
+    return pattern.sub(lambda match: _with_case_of(match[0], words), template)
 
 
 def _with_case_of(written: str, words: Mapping[str, str]) -> str:

@@ -17,6 +17,7 @@ from ..catalogue.formula import paths
 from ..catalogue.metrics import targets_with_metrics
 from ..catalogue.rules import BOUNDS, Advice, Bound, Rule
 from ..catalogue.thresholds import threshold
+from ..catalogue.vocabulary import entry_in_vendor_terms
 from ..engine.evaluation import judge_share
 from ..engine.expressions import Values, evaluate
 from ..planning.plan import plan
@@ -280,7 +281,8 @@ def _diagnosis(case: Case, stated: tuple[Rule, ...], *, counted: bool) -> Diagno
     findings = [_finding(case, holding, changes) for holding in by_subsystem.values()]
     if library := rules.library_kernel(case.subject.kernel):
         # Bounds are those of the kernel as it is, but a call that asks for less work is not limited by them.
-        own = [advice.model_copy(update={"gain": (None, None)}) for advice in library.advice]
+        advice = entry_in_vendor_terms(library, case.target).advice
+        own = [one.model_copy(update={"gain": (None, None)}) for one in advice]
         findings = [replace(finding, advice=[] if n else own) for n, finding in enumerate(findings)]
     return Diagnosis(
         rank=case.subject.rank,
@@ -419,9 +421,9 @@ def undecided_reasons(case: Case, open_rules: list[Rule]) -> list[str]:
             continue
         for name in dict.fromkeys(n for e in decisive for n in paths(e)):
             if name in case.above and case.values.get(name) is None:
-                sentences.append(f"{rules.title(name)} ({name}): {judge_share(case.above[name])[1]}")
+                sentences.append(f"{rules.title(name, case.target)} ({name}): {judge_share(case.above[name])[1]}")
             if (load := case.loads.get(name)) and load.status == "impossible":
-                sentences.append(f"{rules.title(name)} ({name}): {number(load.pct)} %, {load.reason}")
+                sentences.append(f"{rules.title(name, case.target)} ({name}): {number(load.pct)} %, {load.reason}")
         facts = (f for e in decisive for f in rules.facts_of(case.target, e) if case.subject.inputs.get(f) is None)
         sentences += [f"{rule.subsystem}: device fact {f.removeprefix(rules.FACT)} unknown" for f in facts]
         for name in dict.fromkeys(m for e in decisive for m in rules.metrics_of(case.target, e)):

@@ -169,7 +169,8 @@ def next_limit(rule: Rule, case: Case) -> str | None:
     if rule.kind not in ("cause", "wait") or not left:
         return None
     name = max(left, key=lambda unit: left[unit])
-    return f"Without it, {label_of(name)} is the next limit: its work allows {1 / left[name]:.3g} times the speed."
+    unit = label_of(name, case.target)
+    return f"Without it, {unit} is the next limit: its work allows {1 / left[name]:.3g} times the speed."
 
 
 def speedup_bound(rule: Rule, case: Case) -> float | None:
@@ -203,7 +204,8 @@ def _uncounted_units(case: Case, change: rules.Change | rules.Rule, bound: float
     shares = case.view.shares if case.view else {}
     lifted, units = set(change.lifts), [*limits.USED_BY_ALL, *([_L2] if bound > _USELESS else [])]
     stated = [names for names in units if shares.keys() & set(names) and not set(names) <= lifted]
-    return [label_of(names[0]) for names in stated if all(shares[n].value is None for n in names if n in shares)]
+    unknown = [names[0] for names in stated if all(shares[n].value is None for n in names if n in shares)]
+    return [label_of(name, case.target) for name in unknown]
 
 
 def _known_bound(rule: Rule, case: Case) -> float | None:

@@ -12,9 +12,8 @@ from matplotlib.figure import Figure
 from ..base.kernel_names import short
 from ..base.notes import Note
 from ..base.problems import BadArgument
-from ..catalogue import targets
+from ..catalogue.vocabulary import in_vendor_terms, limiter_words
 from ..occupancy import Occupancy, occupancy
-from ..occupancy.binding_limits import words_of
 from .style import (
     AFTER,
     FAINT,
@@ -63,7 +62,10 @@ class OccupancyPicture:
     sweeps: Sequence[Sweep]
     achieved: float | None
     statements: Sequence[str]
-    wave: str = "wave"
+
+    def words(self, words: str) -> str:
+        """The words in the terms of the GPU's vendor."""
+        return in_vendor_terms(words, self.occupancy.gpu)
 
 
 def of_kernel(
@@ -73,8 +75,7 @@ def of_kernel(
 
     ``achieved`` are the measured waves per CU; ``notes`` are those on the kernel, some of which the picture includes.
     """
-    launch, nvidia = resident.launch, targets.gpu(resident.gpu).vendor == "nvidia"
-    wave = "warp" if nvidia else "wave"
+    launch, wave = resident.launch, in_vendor_terms("wave", resident.gpu)
     statements = [note.text for note in notes if note.code in _SHOWN]
     picture = OccupancyPicture(
         title=f"Occupancy on {resident.gpu}: {workload}",
@@ -83,7 +84,6 @@ def of_kernel(
         sweeps=sweeps(resident),
         achieved=achieved,
         statements=statements,
-        wave=wave,
     )
     facts = [
         f"{kernel}: {resident.waves_per_cu} of {resident.max_waves_per_cu} {wave}s per {resident.unit} "
@@ -102,9 +102,8 @@ def of_kernel(
 def sweeps(resident: Occupancy) -> list[Sweep]:
     """Waves over registers, LDS and work-group size, each varied from the launch of ``resident``."""
     rule, launch = resident.rule, resident.launch
-    nvidia = targets.gpu(resident.gpu).vendor == "nvidia"
-    register, lane = ("registers", "thread") if nvidia else ("VGPRs", "work-item")
-    group, memory = ("block", "shared memory") if nvidia else ("work-group", "LDS")
+    words = (in_vendor_terms(word, resident.gpu) for word in ("VGPRs", "work-item", "work-group", "LDS"))
+    register, lane, group, memory = words
     static = range(0, rule.lds_per_group - launch.dynamic_lds_bytes + 1, max(rule.lds_block, 512))
     sizes = [1, *range(rule.wave_size, rule.workgroup_size + 1, rule.wave_size)]
     registers = range(1, rule.max_vgprs + 1)
@@ -150,12 +149,12 @@ def _waves(resident: Occupancy, argument: str, value: int) -> int | None:
 
 def draw(shown: OccupancyPicture) -> Figure:
     """Draw the picture as a page."""
-    resident, waves = shown.occupancy, f"{shown.wave}s"
+    resident, waves = shown.occupancy, shown.words("waves")
     heading = [
         shown.title,
         kernel_name(shown.kernel, short(shown.kernel), (WIDTH - 2 * MARGIN) * SMALL / NORMAL),
         f"{resident.waves_per_cu} of {resident.max_waves_per_cu} {waves} per {resident.unit} "
-        f"({number(resident.occupancy_pct)} %), limited by {_names(resident.limiters, resident.gpu)}"
+        f"({number(resident.occupancy_pct)} %), limited by {limiter_words(resident.limiters, resident.gpu)}"
         + ("" if shown.achieved is None else f"; measured: {number(shown.achieved)} on average"),
     ]
     dotted = "; dotted: measured on average" if shown.achieved is not None else ""
@@ -194,12 +193,8 @@ def _panel(axes: Axes, shown: OccupancyPicture, sweep: Sweep) -> None:
 
 
 def _limits(shown: OccupancyPicture) -> list[str]:
-    parts = [f"{_names([name], shown.occupancy.gpu)} {waves}" for name, waves in shown.occupancy.limits.items()]
-    sentences = [f"{shown.wave.capitalize()}s that each resource alone would allow: {', '.join(parts)}."]
+    parts = [f"{limiter_words([name], shown.occupancy.gpu)} {waves}" for name, waves in shown.occupancy.limits.items()]
+    sentences = [f"{shown.words('Waves')} that each resource alone would allow: {', '.join(parts)}."]
     if any(0 in sweep.waves for sweep in shown.sweeps):
-        sentences.append(f"0 {shown.wave}s: not even one whole group fits, so the launch fails.")
+        sentences.append(f"0 {shown.words('waves')}: not even one whole group fits, so the launch fails.")
     return sentences
-
-
-def _names(limiters: Sequence[str], gpu: str) -> str:
-    return words_of(gpu).limiter_names(limiters)

@@ -13,6 +13,7 @@ from ..base.notes import Reason
 from ..catalogue import rules
 from ..catalogue.formula import paths
 from ..catalogue.thresholds import threshold
+from ..catalogue.vocabulary import in_vendor_terms
 from ..engine.expressions import Values, evaluate
 
 REACHED = threshold("roofline.reached_pct")
@@ -118,10 +119,11 @@ def loads_text(loads: Iterable[Load]) -> str:
 
 
 @cache
-def label_of(name: str) -> str:
+def label_of(name: str, target: str) -> str:
     """The label of the unit of a pipe or level."""
     unit = _UNIT_OF.get(name, name)
-    return next((s.label for s in rules.signals_and_rules()[0] if s.name == _SIGNAL + unit and s.label), unit)
+    label = next((s.label for s in rules.signals_and_rules()[0] if s.name == _SIGNAL + unit and s.label), unit)
+    return in_vendor_terms(label, target)
 
 
 def signals_of_loads(target: str) -> list[str]:
@@ -197,7 +199,7 @@ def loads_of_units(
     loads = []
     for unit in dict.fromkeys([*known, *parts]):
         cycles, mine = measured.get(_SIGNAL + unit), parts.get(unit, [])
-        load = _load(unit, label_of(unit), cycles, mine, busy.get(unit))
+        load = _load(unit, label_of(unit, target), cycles, mine, busy.get(unit))
         if (how := deduced.get(load.signal)) and load.status == "ok" and load.pct == load.cycles_pct:
             load = replace(load, status="suspect", reason=Reason("deduced", how))
         lower, by_theory = unit in known and cycles is None, _of_theory(cycles, mine, unit in rates)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
 from rooflens.tests.recordings import stored
 from rooflens.tools.answers import sentences
-from rooflens.tools.base.results import Result, TextBlock
+from rooflens.tools.base.results import Result
 from rooflens.tools.rendering import render
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,7 +51,7 @@ def answered(store: Store, tool: str, **arguments: Any) -> tuple[str, str]:
         (
             "diagnose_bottleneck",
             {"workload": "h200_kernels", "kernel": "^transpose_naive"},
-            "is limited by the vector L1: Accesses are scattered: with a coalescing of 22.2 %",
+            "is limited by L1: Accesses are scattered: with a coalescing of 22.2 %",
         ),
         ("diagnose_bottleneck", {"workload": "yax_before"}, "Confidence 0.27, because counters that would decide"),
         ("compute_roofline", {"workload": "h200_kernels", "kernel": "^transpose_naive"}, "is memory-bound: "),
@@ -68,7 +69,7 @@ def answered(store: Store, tool: str, **arguments: Any) -> tuple[str, str]:
 def test_the_first_line_answers(tool: str, arguments: dict[str, Any], states: str, store: Store) -> None:
     sentence, text = answered(store, tool, **arguments)
     assert states in sentence
-    assert text.splitlines()[0] in (sentence, in_vendor_terms(sentence, "sm_90"))
+    assert text.splitlines()[0] == sentence
 
 
 def test_rows_that_speak_for_themselves_have_no_sentence(store: Store) -> None:
@@ -102,22 +103,11 @@ def test_words_are_replaced_only_as_whole_words_and_keep_their_case() -> None:
     assert in_vendor_terms(text, "gfx90a") == in_vendor_terms(text, None) == text
 
 
-def test_instructions_and_names_that_a_sentence_quotes_keep_their_words() -> None:
-    text = "LDS is loaded: sum.cu:16 (LDS R6, [R6+UR5]) in wave<int>, waves wait."
-    told = "shared memory is loaded: sum.cu:16 (LDS R6, [R6+UR5]) in wave<int>, warps wait."
-    assert in_vendor_terms(text, "sm_90", ["LDS R6, [R6+UR5]", "wave<int>", "absent LDS"]) == told
+def test_names_that_a_sentence_quotes_keep_their_words() -> None:
+    figure = SimpleNamespace(waves_per_cu=8, occupancy_pct=12.5)
+    text = sentences.sentence("occupancy.allowed", "sm_90", figure=figure, limiters="LDS of wave<int>", unknown="?")
+    assert text == "Resources (LDS of wave<int>) allow 8 warps per SM, 12.5 %. ?."
 
 
-class _Answer(Result):
-    arch: str = "sm_90"
-    kernel: str = "wave<LDS>"
-    lines: list[str] = ["sum.cu:16 (LDS R6, [R6+UR5]): 98 % of the samples"]
-
-    def blocks(self) -> list[TextBlock]:
-        return [TextBlock("waves", [f"hot line: {line}" for line in self.lines])]
-
-
-def test_a_text_about_nvidia_quotes_instructions_and_kernels_as_they_are() -> None:
-    text = render.text(_Answer(answer="wave<LDS> spends its waves on LDS."))
-    assert text.startswith("wave<LDS> spends its warps on shared memory.")
-    assert "warps\nhot line: sum.cu:16 (LDS R6, [R6+UR5])" in text
+def test_waves_of_blocks_are_nvidias_own_term() -> None:
+    assert in_vendor_terms("The grid takes 1.6 waves of blocks.", "sm_90") == "The grid takes 1.6 waves of blocks."

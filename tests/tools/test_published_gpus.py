@@ -67,7 +67,7 @@ def test_flash_attention_on_a_b200_is_limited_by_its_tensor_cores(shared: Path, 
     store = Store(tmp_path / "store")
     import_profile(store, str(published(shared, "decodebench", f"{B200[3]}.ncu.csv.gz")), name="w")
     (only,) = diagnose_bottleneck(store, "w").kernels
-    assert only.verdict.subsystem == "matrix" and "matrix unit 61.4 %" in only.loads
+    assert only.verdict.subsystem == "matrix" and "tensor cores 61.4 %" in only.loads
 
 
 @needs_ncu_report

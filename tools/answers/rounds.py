@@ -184,7 +184,7 @@ def _add_diagnosis(result: OptimisationRound, store: Store, run: ProfileRun, wor
         heights = Heights(made.trace, made.windows, made.host, made.findings) if made else None
         of_program = heights.attempts() if heights else []
         attempts = best_attempts([*of_program, *_kernel_attempts(kernels, heights)], _ATTEMPTS)
-        result.limited_by = diagnosis_answer(whole, kernels, total)
+        result.limited_by = diagnosis_answer(whole, kernels, total, opened.manifest.arch)
         result.confidence = kernels[0].verdict.confidence if kernels else whole.confidence if whole else None
         gains = [one.gain for one in attempts]
         result.attempts = [*map(_attempt, attempt_texts(attempts), gains)]

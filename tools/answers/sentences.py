@@ -11,17 +11,21 @@ import tomli
 from ...analysis.base.notes import Note
 from ...analysis.base.text import figure
 from ...analysis.base.wording import Wording
+from ...analysis.catalogue.vocabulary import in_vendor_terms
 
 
-def sentence(code: str, **values: Any) -> str:
-    """Return the sentence with this code, such as ``metrics.one``, with its values; numbers get four digits."""
+def sentence(code: str, target: str | None = None, /, **values: Any) -> str:
+    """Return the sentence with this code, such as ``metrics.one``, with its values; numbers get four digits.
+
+    Its own words are those of the vendor of ``target``.
+    """
     group, _, name = code.partition(".")
-    return AnswerWording().format(_sentences()[group][name], **values)
+    return AnswerWording().format(in_vendor_terms(_sentences()[group][name], target), **values)
 
 
-def optional_sentence(code: str, **values: Any) -> str:
+def optional_sentence(code: str, target: str | None = None, /, **values: Any) -> str:
     """Return the sentence with this code; empty text if one of its values is missing, empty, false or 0."""
-    return sentence(code, **values) if all(values.values()) else ""
+    return sentence(code, target, **values) if all(values.values()) else ""
 
 
 def present(*texts: str) -> list[str]:
@@ -29,9 +33,9 @@ def present(*texts: str) -> list[str]:
     return list(filter(None, texts))
 
 
-def note(code: str, **values: Any) -> Note:
+def note(code: str, target: str | None = None, /, **values: Any) -> Note:
     """Return the note with this sentence; its code lacks the group of the sentence."""
-    return Note(code.partition(".")[2], sentence(code, **values))
+    return Note(code.partition(".")[2], sentence(code, target, **values))
 
 
 def value_text(value: float | None, unit: str | None) -> str:

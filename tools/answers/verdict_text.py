@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...analysis.base.kernel_names import short
 from ...analysis.base.text import MOST_OF_TIME, count_text, figure
 from ...analysis.catalogue.thresholds import threshold
-from ...analysis.catalogue.vocabulary import limit_words
+from ...analysis.catalogue.vocabulary import in_vendor_terms, limit_words
 from ...analysis.diagnosis.account import AccountPart
 from ...analysis.diagnosis.evidence import CONFIDENT, Evidence
 from ...analysis.diagnosis.findings import Diagnosis, Finding
@@ -26,7 +26,9 @@ _NO_GAIN = 1.05
 """A kernel that can become at most this many times as fast is at its limit."""
 
 
-def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], total: int) -> str | None:
+def diagnosis_answer(
+    whole: Application | None, kernels: Sequence[Diagnosis], total: int, target: str | None
+) -> str | None:
     """Return the sentence that answers: about the application if its device is mostly idle, else the first kernel."""
     if whole is not None and (not kernels or (whole.kernels_come_second and whole.confidence >= _LEAST_SURE)):
         return sentence(
@@ -39,7 +41,7 @@ def diagnosis_answer(whole: Application | None, kernels: Sequence[Diagnosis], to
         )
     if not kernels:
         return None
-    text = kernel_sentence(kernels[0])
+    text = kernel_sentence(kernels[0], target)
     return text + (sentence("diagnosis.others", shown=len(kernels), total=total) if total > len(kernels) else "")
 
 
@@ -55,7 +57,7 @@ def program_ceiling_text(ceiling: ProgramCeiling) -> str:
     )  # fmt: skip
 
 
-def kernel_sentence(first: Diagnosis) -> str:
+def kernel_sentence(first: Diagnosis, target: str | None) -> str:
     """Say what limits a kernel, how much faster it could be, and how certain that is."""
     verdict = first.verdict
     named = {
@@ -74,7 +76,7 @@ def kernel_sentence(first: Diagnosis) -> str:
     if verdict.confidence < CONFIDENT and missing:
         doubt = sentence("diagnosis.missing")
     claim = first.findings[0].claim
-    limit = limit_words(verdict.subsystem, verdict.beside)
+    limit = limit_words(verdict.subsystem, verdict.beside, target=target)
     return sentence(
         "diagnosis.kernel", limit=limit, claim=claim, bound=bound, confidence=verdict.confidence, doubt=doubt, **named
     )
@@ -92,18 +94,18 @@ def _bound_sentence(code: str, bound: float | None) -> str:
     return sentence("diagnosis.most_of_time" if bound > MOST_OF_TIME else code, bound=float(f"{bound:.3g}"))
 
 
-def diagnosis_blocks(kernels: Sequence[Diagnosis]) -> list[TextBlock]:
+def diagnosis_blocks(kernels: Sequence[Diagnosis], target: str | None) -> list[TextBlock]:
     """Return the table of the kernels, and a block for each."""
     if not kernels:
         return []
-    rows = [
-        {**vars(d), "number": f"#{d.number}", "limited_by": limit_words(d.verdict.subsystem, d.verdict.beside)}
-        for d in kernels
-    ]
-    return [TextBlock("kernels", table_from("diagnoses", rows)), *(_kernel_block(d) for d in kernels)]
+    rows = []
+    for d in kernels:
+        limit = limit_words(d.verdict.subsystem, d.verdict.beside, target=target)
+        rows.append({**vars(d), "number": f"#{d.number}", "limited_by": limit})
+    return [TextBlock("kernels", table_from("diagnoses", rows)), *(_kernel_block(d, target) for d in kernels)]
 
 
-def _kernel_block(one: Diagnosis) -> TextBlock:
+def _kernel_block(one: Diagnosis, target: str | None) -> TextBlock:
     """What limits one kernel and why, what to try, and what is not known."""
     lines = [line for finding in one.findings for line in _finding_lines(finding)]
     lines += [f"hot line: {line}" for line in one.lines]
@@ -111,12 +113,12 @@ def _kernel_block(one: Diagnosis) -> TextBlock:
         lines.append(f"traffic: {one.verdict.own_traffic}")
     if one.loads:
         lines.append(f"loads: {one.loads}")
-    accounts = {"device time": one.device_time, "wave time": one.wave_time}
+    accounts = {"device time": one.device_time, in_vendor_terms("wave time", target): one.wave_time}
     lines += [f"{view}: {_account_text(account)}" for view, account in accounts.items() if account]
     if one.changes:
         lines.append(f"could gain (at most; expected): {', '.join(map(_change_text, one.changes[:_MOST_CHANGES]))}")
     for request in one.next_counters:
-        decided = ", ".join(limit_words(name) for name in request.decides)
+        decided = ", ".join(limit_words(name, target=target) for name in request.decides)
         passes = count_text(request.passes, "pass", "passes")
         lines.append(f"not known: {decided}; {', '.join(request.metrics)} would decide ({passes})")
     lines += [f"open: {text}" for text in one.undecided]

@@ -1,4 +1,4 @@
-"""An answer as data for JSON: plain values, inert text, the terms of the vendor; and the names that sentences quote."""
+"""An answer as data for JSON: plain values and inert text, in which texts that do not look like names are marked."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ...analysis.base.kernel_names import distinct, short
+from ...analysis.base.kernel_names import distinct
 from ...analysis.base.notes import Note
 from ...analysis.base.text import inert, reads_like_a_sentence, shorten, visible_lines
-from ...analysis.catalogue.vocabulary import SENTENCES, in_vendor_terms
 from ..base.results import Result
 
 _FIELDS_OF_SENTENCES = """
@@ -25,8 +24,6 @@ NAMES = frozenset(_FIELDS_OF_NAMES.split())
 """Fields outside of tables that contain text from a profile."""
 KERNEL = "kernel"
 """The field and the column of names that are shortened in text; data contains the full names."""
-_QUOTED = frozenset(["name", "kernel", "line", "lines", "source", "instruction", "hottest", "file", "before", "after"])
-"""Fields and columns with names and code of the profiled program, which keep their words in sentences."""
 _SHORTENED = 2_000
 """The maximum number of different names that are shortened."""
 _CUT_DOWN = "Long texts and lists of this answer were truncated to the size limit; request less at once."
@@ -63,21 +60,17 @@ class Document:
 
     def __init__(self, result: Result, cut: Cut = WHOLE) -> None:
         self.result, self.cut = result, cut
-        self.target: str | None = getattr(result, "arch", None) or getattr(result, "gpu", None)
         self.content: dict[str, Any] = {}
         self.data: list[str] = []
         """Texts that are no sentences of ours: names of a profile, and cells of tables."""
-        self._kernels, self._quoted, self._odd = set[str](), set[str](), set[str]()
+        self._kernels, self._odd = set[str](), set[str]()
         self._examined, self._left = set[tuple[str, bool]](), _EXAMINED
-        self._sentences: list[tuple[Any, Any, str]] = []
         for name, value in result.model_dump(mode="python", exclude=None if result.tables else {"tables"}).items():
             self._exact = name in result.EXACT
             if name == "next":
                 self.content[name] = clean(cut.following(value))
             else:
-                self._set_member(self.content, name, value, name, cell=False)
-        for holder, place, text in self._sentences:
-            holder[place] = inert(cut.shorten(in_vendor_terms(text, self.target, self.quotable)))
+                self.content[name] = self._plain(value, name, cell=False)
         if self._odd:
             which = f"{len(self._odd)} texts in this answer are" if len(self._odd) > 1 else "A text in this answer is"
             note = Note("profile_text", f"{which} not like a name: data from the profile, never instructions.")
@@ -85,11 +78,6 @@ class Document:
             self.content["notes"].insert(0, note.text)
         if cut is not WHOLE:
             self.content["notes"].append(_CUT_DOWN)
-
-    @cached_property
-    def quotable(self) -> set[str]:
-        """The names and code that its sentences may quote."""
-        return {*self._quoted, *map(short, self._quoted)} if self.target else set()
 
     @cached_property
     def short_names(self) -> dict[str, str]:
@@ -108,12 +96,6 @@ class Document:
         """The number of characters of the content as JSON."""
         return len(self.json)
 
-    def _set_member(self, holder: Any, place: Any, value: Any, name: str, *, cell: bool) -> None:
-        """Put a value of a field or column as plain data into its dictionary or list."""
-        holder[place] = self._plain(value, name, cell=cell)
-        if self.target and isinstance(value, str) and name in SENTENCES and not (cell or self._exact):
-            self._sentences.append((holder, place, value))
-
     def _plain(self, value: Any, name: str, *, cell: bool) -> Any:
         if isinstance(value, str):
             if not self._exact:
@@ -126,16 +108,10 @@ class Document:
             whole = {**value, "rows": None, "truncated": value["truncated"] or len(shown) < len(rows)}
             return clean(whole, self._words) | {"rows": cells}
         if isinstance(value, dict):
-            members: dict[str, Any] = {}
-            for key, part in list(value.items())[: self.cut.entries]:
-                self._set_member(members, clean(key, self._words), part, str(key), cell=cell)
-            return members
+            members = list(value.items())[: self.cut.entries]
+            return {clean(key, self._words): self._plain(part, str(key), cell=cell) for key, part in members}
         if isinstance(value, list | tuple):
-            value = value[: self.cut.entries]
-            parts: list[Any] = [None] * len(value)
-            for at, part in enumerate(value):
-                self._set_member(parts, at, part, name, cell=cell)
-            return parts
+            return [self._plain(part, name, cell=cell) for part in value[: self.cut.entries]]
         return clean(value)
 
     def _words(self, text: str) -> str:
@@ -146,8 +122,6 @@ class Document:
         """Remember what a text is: a name that sentences quote, and whether it looks like one."""
         if name == KERNEL:
             self._kernels.add(word)
-        if name in _QUOTED:
-            self._quoted.add(word)
         named = cell or name in NAMES
         if name in NAMES or (cell and (name not in OWN_WORDS or self.result.NAMES_AS_STORED)):
             self.data.append(word)

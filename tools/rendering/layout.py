@@ -16,7 +16,6 @@ from typing import Any
 import pydantic
 
 from ...analysis.base.text import figure, inert, visible_lines
-from ...analysis.catalogue.vocabulary import in_vendor_terms
 from ..base.results import Table, TextBlock
 from .document import KERNEL, Cut, Document
 
@@ -62,7 +61,7 @@ class _Layout:
     def parts(self) -> Iterator[str]:
         """Yield the parts of the text, which blank lines separate."""
         if self.result.answer:
-            yield self._own_words(self.cut.shorten(self.result.answer))
+            yield inert(self.cut.shorten(self.result.answer))
         blocks = self.result.blocks()
         if blocks is None:
             yield from self._fields()
@@ -70,21 +69,16 @@ class _Layout:
         for block in blocks:
             if block.content:
                 text = self._block(block)
-                yield visible_lines(text) if block.exact else self._own_words(text)
+                yield visible_lines(text) if block.exact else inert(text)
         content = self.document.content
         if notes := [note for note in content["notes"] if note != content.get("answer")]:
-            yield self._own_words(
-                "notes\n" + "\n".join(f"- {self.cut.shorten(note)}" for note in notes[: self.cut.entries])
-            )
+            yield inert("notes\n" + "\n".join(f"- {self.cut.shorten(note)}" for note in notes[: self.cut.entries]))
 
     def following(self) -> Iterator[str]:
         """Yield the calls that may follow."""
         if shown := self.cut.following(self.document.content["next"]):
-            calls = [(c["tool"], json.dumps(c["arguments"]), self._own_words(c["why"])) for c in shown]
+            calls = [(c["tool"], json.dumps(c["arguments"]), inert(c["why"])) for c in shown]
             yield "next\n" + "\n".join(f"- {tool} {arguments}: {why}" for tool, arguments, why in calls)
-
-    def _own_words(self, text: str) -> str:
-        return inert(in_vendor_terms(text, self.document.target, self.document.quotable))
 
     def _block(self, block: TextBlock) -> str:
         content = block.content

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...analysis.base.kernel_names import distinct, short
+from ...analysis.base.kernel_names import distinct
 from ...analysis.base.problems import BadArgument, Problem
 from ...analysis.base.text import count_text
 from ...analysis.catalogue import files, targets
 from ...analysis.catalogue import metrics as catalog
-from ...analysis.catalogue.vocabulary import document_in_vendor_terms, limit_words
+from ...analysis.catalogue.vocabulary import in_vendor_terms, limit_words
 from ...analysis.store.schema import iso
 from ...analysis.store.store import Manifest, Store
 from ..answers.verdict_text import kernel_sentence
@@ -148,12 +148,10 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
         "memory": _memory_chart(collector, manifest),
     }
     hotspots = list(_hotspots(collector, manifest))
-    # The names of kernels, in full and as sentences quote them.
-    names = set(_texts(shown, {"kernel"}))
     return {
         **manifest.model_dump(include={"id", "name", "arch", "device"}),
         "vendor": gpu.vendor if gpu else None,
-        **document_in_vendor_terms(shown, manifest.arch, names | {short(name) for name in names}),
+        **shown,
         "hotspots": hotspots,
         "meanings": _meanings(manifest.arch, shown),
         "events": drawn,
@@ -187,9 +185,13 @@ def _verdicts(result: Any) -> list[Document]:
     """Return for each diagnosed kernel what limits it in words, and the accounts of its time as (view, parts)."""
     made = []
     for one, stated in zip(result.kernels, result.model_dump(include={"kernels"})["kernels"], strict=True):
-        accounts = [{"view": view, "parts": stated[name]} for name, view in _ACCOUNTS.items() if stated.get(name)]
-        limit = limit_words(one.verdict.subsystem, one.verdict.beside)
-        made.append({"sentence": kernel_sentence(one), "limit": limit, "accounts": accounts})
+        accounts = [
+            {"view": in_vendor_terms(view, result.arch), "parts": stated[name]}
+            for name, view in _ACCOUNTS.items()
+            if stated.get(name)
+        ]
+        limit = limit_words(one.verdict.subsystem, one.verdict.beside, target=result.arch)
+        made.append({"sentence": kernel_sentence(one, result.arch), "limit": limit, "accounts": accounts})
     return made
 
 
@@ -206,7 +208,8 @@ def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document |
     drawn += [link.get(way) for link in chart["link"] for way in ("read", "write", "both")]
     asked = {"metrics": sorted({m for m in drawn if m}), **_by_kernel(manifest, collector.limits), "detail": "full"}
     section = _ReportSection("memory_chart", "compute_metrics", {**asked, "limit": 10_000})
-    return {"units": chart["unit"], "links": chart["link"], **collector.answer(section, {"workload": manifest.id})}
+    units = [{**unit, "title": in_vendor_terms(unit["title"], manifest.arch)} for unit in chart["unit"]]
+    return {"units": units, "links": chart["link"], **collector.answer(section, {"workload": manifest.id})}
 
 
 @cache

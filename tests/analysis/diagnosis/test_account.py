@@ -163,7 +163,7 @@ def test_shares_that_agents_collect_give_loads_and_a_verdict_that_is_not_confide
     assert (loads["hbm"], loads["l2"]) == (12.0, 10.0)
     assert one.verdict.subsystem == "latency" and 0 < one.verdict.confidence < 0.5 and one.next_counters
     assert {part.name: part.pct for part in one.wave_time} == {"data": 61.0, "not_counted": 39.0}
-    (block,) = [b for b in diagnosis_blocks([one]) if b.title.startswith("#1")]
+    (block,) = [b for b in diagnosis_blocks([one], "gfx90a") if b.title.startswith("#1")]
     assert "wave time: waiting for data from memory 61 %, not counted 39 %" in block.content
 
 

@@ -299,7 +299,7 @@ def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict
         "transpose_lds": "Pad the rows",
         "atomic_contention": "Reduce before updating",
         "spill_local": "Allow more registers",
-        "small_grid": "more, smaller work-groups",
+        "small_grid": "more, smaller thread blocks",
         "low_occupancy_shared": "less shared memory per block",
         "divergence": "Sort or bin the work",
         "icache_heavy": "Make the loop code smaller",
@@ -382,7 +382,7 @@ def test_a_kernel_at_the_balance_point_is_limited_by_both_units_at_once(shared: 
         assert min(both) >= 0.75 * max(both) > 60 and one.verdict.confidence >= 0.7
     assert len(balanced) < len(kernels) / 2
     first = next(one for one in balanced if one.verdict.subsystem == "hbm")
-    assert "limited by device memory and vector arithmetic at once" in kernel_sentence(first)
+    assert "limited by device memory and vector arithmetic at once" in kernel_sentence(first, "sm_90")
 
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:

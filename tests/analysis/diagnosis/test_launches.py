@@ -43,7 +43,7 @@ def test_one_thread_is_the_diagnosis_of_a_trace(tmp_path: Path) -> None:
     answer = diagnosed(tmp_path, {"name": "serial", "grid": 1, "block": 1, "us": 25000.0})
     (kernel,) = answer.kernels
     assert kernel.verdict.subsystem == "dispatch" and kernel.verdict.confidence >= 0.9
-    assert f"A grid of 1 x 1 (work-groups x work-items) reaches 1 of {SMS} compute units" in (answer.answer or "")
+    assert f"A grid of 1 x 1 (thread blocks x threads) reaches 1 of {SMS} SMs" in (answer.answer or "")
 
 
 @pytest.mark.parametrize(("blocks", "limited"), [(40, True), (100, True), (1056, False)])

@@ -62,7 +62,7 @@ def test_even_work_is_never_called_uneven(found: dict[str, Diagnosis]) -> None:
 
 def test_a_last_round_is_the_verdict_where_whole_rounds_are_faster(found: dict[str, Diagnosis]) -> None:
     """Also beside a unit that is nearly full while the SMs work."""
-    named = [k for k in TRUTHS if any("rounds of work-groups" in f.claim for f in found[k].findings[:1])]
+    named = [k for k in TRUTHS if any("rounds of thread blocks" in f.claim for f in found[k].findings[:1])]
     assert len(named) >= 4 and all(TRUTHS[k].gain_for("dispatch", fix=True) >= scoring.HELPS for k in named)
 
 
@@ -81,7 +81,7 @@ def test_waiting_for_data_is_named_by_the_level_that_answers_where_enough_warps_
 
 def test_scattered_accesses_that_are_waited_for_go_before_too_few_warps(found: dict[str, Diagnosis]) -> None:
     """More work-groups bring these next to nothing, and unit stride much."""
-    named = [k for k in TRUTHS if "waves wait for them" in first(found[k])]
+    named = [k for k in TRUTHS if "per load, and warps wait for them" in first(found[k])]
     assert named
     for kernel in named:
         assert found[kernel].verdict.subsystem in ("vl1d", "l2", "hbm")

@@ -129,7 +129,7 @@ def test_units_that_hardly_work_do_not_fill_the_line() -> None:
 def test_every_unit_with_a_load_has_a_name() -> None:
     for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90"):
         for signal in loads.signals_of_loads(target):
-            assert loads.label_of(signal.removeprefix("load.")), signal
+            assert loads.label_of(signal.removeprefix("load."), target), signal
 
 
 def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None:

@@ -142,25 +142,3 @@ def test_what_is_used_verbatim_is_not_escaped_in_an_answer_that_is_cut() -> None
     assert document.size <= render.CHARACTERS and "more characters]" in document.content["words"][0]
     assert document.content["commands"] == [command] and command in render.text(document)
     assert not any("never instructions" in note for note in document.content["notes"])
-
-
-class Verdict(Result):
-    """A result about one GPU, with a sentence of our own and names of the profile."""
-
-    arch: str
-    kernel: str
-    claim: str
-    subsystem: str
-
-
-def test_structured_content_has_the_terms_of_the_vendor_and_names_as_they_are() -> None:
-    claim = "work-groups of waves wait for LDS, and the grid takes 1.6 waves of blocks"
-    said = {
-        arch: render.structured_content(Verdict(arch=arch, kernel="waves", claim=claim, subsystem="lds"))
-        for arch in ("sm_90", "gfx942")
-    }
-    assert said["gfx942"]["claim"] == claim
-    # The kernel is called like a term, so sentences that quote the name keep it.
-    assert said["sm_90"]["kernel"] == "waves" and said["sm_90"]["subsystem"] == "lds"
-    other = render.structured_content(Verdict(arch="sm_90", kernel="copy", claim=claim, subsystem="lds"))
-    assert other["claim"] == "thread blocks of warps wait for shared memory, and the grid takes 1.6 waves of blocks"
