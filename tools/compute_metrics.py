@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
@@ -30,7 +28,12 @@ from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channe
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence, value_text
 from .answers.tables import Row, table_from
-from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
+from .base.parameters import (
+    Dispatches,
+    Pattern,
+    Reference,
+    SomeMetrics,
+)
 from .base.results import NextCall, Result, Table, TextBlock, round_number
 
 _CLOCKS = {"max_sclk": "clock", "max_mclk": "memory clock", "max_sclk_matrix": "clock of matrix work"}
@@ -82,27 +85,21 @@ class MetricsResult(Result):
         ]
 
 
-_Normalization = Annotated[
-    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
-]
-_Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
-
-
 def compute_metrics(
     store: Store,
-    workload: WorkloadName,
-    metrics: Metrics = ["overview"],  # noqa: B006
-    kernel: KernelNameInFull = None,
-    by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
-    by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
+    workload: Reference,
+    metrics: SomeMetrics = ["overview"],  # noqa: B006
+    kernel: Pattern | None = None,
+    by: By | None = None,
+    by_kernel: bool = False,
     dispatches: Dispatches = None,
-    normalization: _Normalization = "per_kernel",
-    aggregation: _Aggregation = "sum_ratio",
-    detail: Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")] = "summary",
-    order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
-    total: Annotated[bool, Field(description="sums over launches too")] = False,
-    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
-    offset: Offset = 0,
+    normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
+    aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+    detail: Literal["summary", "full"] = "summary",
+    order_by: Reference | None = None,
+    total: bool = False,
+    limit: int = 60,
+    offset: int = 0,
 ) -> MetricsResult:
     """Metrics of a workload (bandwidths, hit rates, stalls, ...) with unit, peak, status and reason. Start with
     overview."""

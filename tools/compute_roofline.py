@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
@@ -29,15 +27,12 @@ from .answers.roofline_summary import DIGITS
 from .answers.sentences import sentence
 from .answers.tables import Row, answer_columns, table_from
 from .base.parameters import (
-    LEVEL_NAMES,
     CeilingSource,
     CeilingValues,
-    Datatype,
     Detail,
     Dispatches,
-    KernelName,
-    Offset,
-    WorkloadName,
+    Pattern,
+    Reference,
 )
 from .base.results import NextCall, Result, Table
 
@@ -246,24 +241,17 @@ class RooflineResult(Result):
 
 def compute_roofline(
     store: Store,
-    workload: WorkloadName,
-    kernel: KernelName = None,
-    kind: Annotated[
-        Literal["flop", "instruction"], Field(description="instruction: per byte and per transaction")
-    ] = "flop",
-    levels: Annotated[
-        list[LevelName] | None, Field(max_length=LEVEL_NAMES, description="memory levels; default: all")
-    ] = None,
-    datatype: Datatype = None,
+    workload: Reference,
+    kernel: Pattern | None = None,
+    kind: Literal["flop", "instruction"] = "flop",
+    levels: list[LevelName] | None = None,
+    datatype: Reference | None = None,
     ceiling_source: CeilingSource = "empirical",
-    by: Annotated[
-        Literal["kernel", "launch", "dispatch"],
-        Field(description="a point per kernel, launch configuration, or dispatch"),
-    ] = "kernel",
+    by: Literal["kernel", "launch", "dispatch"] = "kernel",
     dispatches: Dispatches = None,
     ceilings: CeilingValues = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10000, description="most kernels or dispatches")] = 2,
-    offset: Offset = 0,
+    limit: int = 2,
+    offset: int = 0,
     detail: Detail = "summary",
 ) -> RooflineResult:
     """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds

@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from ..analysis.base.database import sql_literal
 from ..analysis.base.kernel_names import short
@@ -27,7 +25,7 @@ from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence
 from .answers.source_text import source_lines
 from .answers.tables import Row, answer_columns, table_from
-from .base.parameters import Detail, KernelName, WorkloadName
+from .base.parameters import Detail, Pattern, Reference
 from .base.results import NextCall, Result, Table, table
 
 _SHOWN_KERNELS, _LISTED = 5, 8
@@ -75,13 +73,11 @@ class HotspotsResult(Result):
 
 def find_hotspots(
     store: Store,
-    workload: WorkloadName = "latest",
-    kernel: KernelName = None,
-    by: Annotated[
-        Literal["line", "instruction", "host_line"], Field(description="a row; host_line: host code")
-    ] = "line",
-    top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
-    context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest place")] = 0,
+    workload: Reference = "latest",
+    kernel: Pattern | None = None,
+    by: Literal["line", "instruction", "host_line"] = "line",
+    top_n: int = 10,
+    context: int = 0,
     detail: Detail = "summary",
 ) -> HotspotsResult:
     """The source lines or instructions of a kernel that take the time, and what they wait for: shares with intervals,
