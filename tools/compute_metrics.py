@@ -42,7 +42,6 @@ _WITHOUT = {
     "undefined": "are 0/0: what they are a share of was counted and did not occur",
 }
 _IN_ONE_PASS = 8
-_FULL = ("q1", "median", "q3", "std", "newer_id", "checked")
 _FEW = 6
 """Figures that the first sentence states one by one."""
 _LISTED = 12
@@ -117,7 +116,7 @@ def compute_metrics(
                 view = replace(view, by_kernel=True)
         figures, selection = engine.figures(opened, metrics, view), opened.select(kernel, dispatches)
         of_time = _shares_of_time(opened, figures, view)
-        numbers = _launch_numbers(opened, selection) if view.by_kernel and opened.by == "launch" else None
+        numbers = _launch_numbers(opened, selection) if view.by_kernel and opened.by == "launch" else {}
         named = selection.kernels if view.by_kernel or kernel else []
         about_launches = about(opened, "compute_metrics", selection, named)
         sources = [*_source_notes(opened, figures)]
@@ -128,8 +127,10 @@ def compute_metrics(
     checked = check_records.known_checks(store, manifest)
     shown, channels = (figures, None) if view.quartiles else fold_channels(figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
-    rows, lacking = _table(short, of_time, numbers, view, checked, total)
-    listed = table_from("figures", rows, without=lacking, limit=limit, offset=offset)
+    rows = _rows(short, of_time, numbers, checked, total)
+    # In a summary there is no kernel if all kernels are together.
+    without = () if not short.folded or any(f.kernel for f in short.figures) else ("kernel",)
+    listed = table_from("figures", rows, full=view.quartiles, without=without, limit=limit, offset=offset)
     if part:
         listed.columns = [part.partition("_")[0] if name == "kernel" else name for name in listed.columns]
     return MetricsResult(
@@ -236,16 +237,14 @@ def _largest_first(figures: list[engine.Figure], metric: str, *, total: bool) ->
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
 
 
-def _table(
+def _rows(
     short: Brief,
     timed: list[tuple[engine.Figure, float]],
-    launches: dict[str, str] | None,
-    view: FigureRequest,
+    numbers: dict[str, str],
     checked: Mapping[str, MetricCheck],
     total: bool,
-) -> tuple[list[Row], list[str]]:
-    """What the columns of each figure are taken from, and the columns that the table lacks."""
-    numbers = launches or {}
+) -> list[Row]:
+    """What the columns of each figure are taken from."""
     of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in timed}
     by_check = {
         name: "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
@@ -253,10 +252,11 @@ def _table(
     }
     # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
     only = next(iter(numbers.values())) if len(numbers) == 1 else None
-    rows: list[Row] = [
+    return [
         {
             "figure": f,
-            "title": f.metric.title,
+            # In a summary the names imply the titles.
+            "title": None if short.folded else f.metric.title,
             "number": numbers.get(f.kernel or "", only),
             "checked": by_check.get(f.metric.name),
             "of_time": of_time.get(_key(f)),
@@ -264,11 +264,6 @@ def _table(
         }
         for f in short.figures
     ]
-    shown = {"number": launches is not None, "of_time": of_time, "total": total}
-    # In a summary the names imply the titles, and there is no kernel if all kernels are together.
-    shown |= {"title": not short.folded, "kernel": not short.folded or any(f.kernel for f in short.figures)}
-    shown |= dict.fromkeys(_FULL, view.quartiles)
-    return rows, [name for name, wanted in shown.items() if not wanted]
 
 
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:

@@ -144,8 +144,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         name, rows = "launch_times", _launches(workload)
     else:
         name, rows = _kernels(workload)
-    without = () if rows and _COUNTED in rows[0] else (_COUNTED,)
-    shown = table_from(name, rows, without=without, limit=limit, offset=offset)
+    shown = table_from(name, rows, limit=limit, offset=offset)
     shared = {field: getattr(manifest, field) for field in WorkloadDetail.model_fields if hasattr(manifest, field)}
     odd = outliers.notes(workload, workload.kernels) if by != "range" and manifest.dispatches else []
     passes = table_from("passes", _records(workload, "passes", _BY_PASS))
