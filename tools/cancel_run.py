@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from ..analysis.store.store import Store
 from .base.parameters import Reference
 from .get_run import RunResult, run_result
@@ -18,7 +14,7 @@ _SETTLE_S = 8.0
 
 def cancel_run(
     store: Store,
-    run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')],
+    run_id: Reference,
 ) -> RunResult:
     """End a run and every process it started; what finished passes measured is kept as a partial workload."""
     folder = runs.find(store, run_id)

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.base.problems import BadArgument, MissingTool, NotFound
 from ..analysis.catalogue import metrics as catalog
@@ -16,7 +13,7 @@ from ..analysis.counter_check import known_kernels
 from ..analysis.counter_check.metric_verdicts import meanings
 from ..analysis.planning.plan import plan
 from ..analysis.store.store import Store
-from .base.parameters import DeviceName, MetricNames, WaitSeconds
+from .base.parameters import DeviceName, MetricNames
 from .device.machine.model import Device, Roots
 from .device.machine.survey import survey
 from .get_run import RunResult, run_result
@@ -38,10 +35,10 @@ _EVERY = (1, 100)
 
 def check_counters(
     store: Store,
-    device: Annotated[DeviceName | None, Field(description="index or uuid; default: first GPU")] = None,
+    device: DeviceName | None = None,
     profiler: registry.ProfilerName = "auto",
-    metrics: Annotated[MetricNames | None, Field(description="as for compute_metrics; default: all")] = None,
-    wait_s: WaitSeconds = 45,
+    metrics: MetricNames | None = None,
+    wait_s: float = 45,
 ) -> RunResult:
     """Check the profiler and our formulas on this GPU: profile kernels with known bytes, operations, waves, conflicts
     and hits, and compare every metric that they determine. Shows which are right here, and why others are not."""

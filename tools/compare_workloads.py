@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument, BadInput
@@ -32,14 +30,12 @@ from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.tables import table_from
 from .base.parameters import (
-    GROUPS,
     By,
-    ChangeText,
     Detail,
-    HypothesisText,
-    KernelName,
+    Pattern,
     Patterns,
     Reference,
+    Sentence,
     SomeMetrics,
     Versions,
 )
@@ -95,24 +91,15 @@ class CompareResult(Result):
 
 def compare_workloads(
     store: Store,
-    baseline: Annotated[Reference, Field(description="the workload before the change")],
-    candidate: Annotated[
-        Reference | Versions,
-        Field(description="the workload after it, or several"),
-    ],
-    kernel: KernelName = None,
+    baseline: Reference,
+    candidate: Reference | Versions,
+    kernel: Pattern | None = None,
     by: By = "kernel",
-    group: Annotated[
-        dict[Reference, Patterns] | None,
-        Field(
-            max_length=GROUPS,
-            description='fused or split kernels: {"name": ["regex before", "regex after"]}',
-        ),
-    ] = None,
-    checked: Annotated[bool | None, Field(description="whether its own check passed")] = None,
-    metrics: Annotated[SomeMetrics | None, Field(description="to show, as for compute_metrics")] = None,
-    hypothesis: HypothesisText = None,
-    change: ChangeText = None,
+    group: dict[Reference, Patterns] | None = None,
+    checked: bool | None = None,
+    metrics: SomeMetrics | None = None,
+    hypothesis: Sentence | None = None,
+    change: Sentence | None = None,
     detail: Detail = "summary",
 ) -> CompareResult:
     """Compare versions: times with interval and verdict, whether the work is the same, the parts of the change in

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
@@ -30,7 +28,12 @@ from .answers.metric_summary import Brief, asked_for_presets, brief, fold_channe
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence, value_text
 from .answers.tables import Row, table_from
-from .base.parameters import Dispatches, KernelNameInFull, Metrics, Offset, Reference, WorkloadName
+from .base.parameters import (
+    Dispatches,
+    Pattern,
+    Reference,
+    SomeMetrics,
+)
 from .base.results import NextCall, Result, Table, TextBlock, round_number
 
 _CLOCKS = {"max_sclk": "clock", "max_mclk": "memory clock", "max_sclk_matrix": "clock of matrix work"}
@@ -39,7 +42,6 @@ _WITHOUT = {
     "undefined": "are 0/0: what they are a share of was counted and did not occur",
 }
 _IN_ONE_PASS = 8
-_FULL = ("q1", "median", "q3", "std", "newer_id", "checked")
 _FEW = 6
 """Figures that the first sentence states one by one."""
 _LISTED = 12
@@ -82,27 +84,21 @@ class MetricsResult(Result):
         ]
 
 
-_Normalization = Annotated[
-    Literal["per_kernel", "per_wave", "per_cycle", "per_second"], Field(description="divisor of counts")
-]
-_Aggregation = Annotated[Literal["sum_ratio", "mean"], Field(description="sum / sum, or the mean of ratios")]
-
-
 def compute_metrics(
     store: Store,
-    workload: WorkloadName,
-    metrics: Metrics = ["overview"],  # noqa: B006
-    kernel: KernelNameInFull = None,
-    by: Annotated[By | None, Field(description="a row (ranges: NVTX, ROCTX)")] = None,
-    by_kernel: Annotated[bool, Field(description="by=kernel")] = False,
+    workload: Reference,
+    metrics: SomeMetrics = ["overview"],  # noqa: B006
+    kernel: Pattern | None = None,
+    by: By | None = None,
+    by_kernel: bool = False,
     dispatches: Dispatches = None,
-    normalization: _Normalization = "per_kernel",
-    aggregation: _Aggregation = "sum_ratio",
-    detail: Annotated[Literal["summary", "full"], Field(description="full: all rows, digits, quartiles")] = "summary",
-    order_by: Annotated[Reference | None, Field(description="metric; largest first")] = None,
-    total: Annotated[bool, Field(description="sums over launches too")] = False,
-    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 60,
-    offset: Offset = 0,
+    normalization: Literal["per_kernel", "per_wave", "per_cycle", "per_second"] = "per_kernel",
+    aggregation: Literal["sum_ratio", "mean"] = "sum_ratio",
+    detail: Literal["summary", "full"] = "summary",
+    order_by: Reference | None = None,
+    total: bool = False,
+    limit: int = 60,
+    offset: int = 0,
 ) -> MetricsResult:
     """Metrics of a workload (bandwidths, hit rates, stalls, ...) with unit, peak, status and reason. Start with
     overview."""
@@ -120,7 +116,7 @@ def compute_metrics(
                 view = replace(view, by_kernel=True)
         figures, selection = engine.figures(opened, metrics, view), opened.select(kernel, dispatches)
         of_time = _shares_of_time(opened, figures, view)
-        numbers = _launch_numbers(opened, selection) if view.by_kernel and opened.by == "launch" else None
+        numbers = _launch_numbers(opened, selection) if view.by_kernel and opened.by == "launch" else {}
         named = selection.kernels if view.by_kernel or kernel else []
         about_launches = about(opened, "compute_metrics", selection, named)
         sources = [*_source_notes(opened, figures)]
@@ -131,8 +127,10 @@ def compute_metrics(
     checked = check_records.known_checks(store, manifest)
     shown, channels = (figures, None) if view.quartiles else fold_channels(figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
-    rows, lacking = _table(short, of_time, numbers, view, checked, total)
-    listed = table_from("figures", rows, without=lacking, limit=limit, offset=offset)
+    rows = _rows(short, of_time, numbers, checked, total)
+    # In a summary there is no kernel if all kernels are together.
+    without = () if not short.folded or any(f.kernel for f in short.figures) else ("kernel",)
+    listed = table_from("figures", rows, full=view.quartiles, without=without, limit=limit, offset=offset)
     if part:
         listed.columns = [part.partition("_")[0] if name == "kernel" else name for name in listed.columns]
     return MetricsResult(
@@ -239,16 +237,14 @@ def _largest_first(figures: list[engine.Figure], metric: str, *, total: bool) ->
     return sorted(figures, key=lambda f: (values.get(f.kernel) is None, -(values.get(f.kernel) or 0.0)))
 
 
-def _table(
+def _rows(
     short: Brief,
     timed: list[tuple[engine.Figure, float]],
-    launches: dict[str, str] | None,
-    view: FigureRequest,
+    numbers: dict[str, str],
     checked: Mapping[str, MetricCheck],
     total: bool,
-) -> tuple[list[Row], list[str]]:
-    """What the columns of each figure are taken from, and the columns that the table lacks."""
-    numbers = launches or {}
+) -> list[Row]:
+    """What the columns of each figure are taken from."""
     of_time = {_key(f): round_number(value, 4) if short.folded else value for f, value in timed}
     by_check = {
         name: "confirmed here" if known.verdict == "holds" else f"off here: {known.cause}"
@@ -256,10 +252,11 @@ def _table(
     }
     # A figure of the whole selection has the number of its launch configuration, if the selection is only one.
     only = next(iter(numbers.values())) if len(numbers) == 1 else None
-    rows: list[Row] = [
+    return [
         {
             "figure": f,
-            "title": f.metric.title,
+            # In a summary the names imply the titles.
+            "title": None if short.folded else f.metric.title,
             "number": numbers.get(f.kernel or "", only),
             "checked": by_check.get(f.metric.name),
             "of_time": of_time.get(_key(f)),
@@ -267,11 +264,6 @@ def _table(
         }
         for f in short.figures
     ]
-    shown = {"number": launches is not None, "of_time": of_time, "total": total}
-    # In a summary the names imply the titles, and there is no kernel if all kernels are together.
-    shown |= {"title": not short.folded, "kernel": not short.folded or any(f.kernel for f in short.figures)}
-    shown |= dict.fromkeys(_FULL, view.quartiles)
-    return rows, [name for name, wanted in shown.items() if not wanted]
 
 
 def _key(figure: engine.Figure) -> tuple[str | None, str | None, str]:

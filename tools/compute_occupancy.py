@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, Problem
@@ -24,7 +22,7 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import note, optional_sentence, present, sentence
 from .answers.tables import Row, table_from
-from .base.parameters import Bytes, FilePath, KernelName, Offset, Reference, Registers
+from .base.parameters import Bytes, FilePath, Pattern, Reference, Registers
 from .base.results import NextCall, Result, Table, TextBlock
 
 if TYPE_CHECKING:
@@ -140,23 +138,19 @@ class OccupancyResult(Result):
 
 def compute_occupancy(
     store: Store,
-    gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product (MI250X)")] = None,
-    vgprs: Annotated[Registers | None, Field(description="VGPRs per work-item (registers per thread)")] = None,
-    agprs: Annotated[Registers, Field(description="accumulation VGPRs per work-item")] = 0,
-    sgprs: Annotated[Registers, Field(description="scalar registers per wave")] = 0,
-    lds_bytes: Annotated[Bytes, Field(description="static LDS (shared memory) per work-group")] = 0,
-    dynamic_lds_bytes: Annotated[Bytes, Field(description="LDS added at launch")] = 0,
-    workgroup_size: Annotated[
-        Registers | None, Field(description="work-items per work-group (threads per block)")
-    ] = None,
-    workload: Annotated[Reference | None, Field(description="use its kernels instead of numbers")] = None,
-    kernel: KernelName = None,
-    code_object: Annotated[FilePath | None, Field(description="AMD .hsaco, .o, library or program to read")] = None,
-    mode: Annotated[
-        Literal["hardware", "compiler"], Field(description="compiler: the figure of clang's remark")
-    ] = "hardware",
-    limit: Annotated[int, Field(ge=1, le=100000, description="most kernels")] = 20,
-    offset: Offset = 0,
+    gpu: Reference | None = None,
+    vgprs: Registers | None = None,
+    agprs: Registers = 0,
+    sgprs: Registers = 0,
+    lds_bytes: Bytes = 0,
+    dynamic_lds_bytes: Bytes = 0,
+    workgroup_size: Registers | None = None,
+    workload: Reference | None = None,
+    kernel: Pattern | None = None,
+    code_object: FilePath | None = None,
+    mode: Literal["hardware", "compiler"] = "hardware",
+    limit: int = 20,
+    offset: int = 0,
 ) -> OccupancyResult:
     """Occupancy of kernels: resident waves, what limits them, the smallest change for more, spills. Give gpu, vgprs,
     workgroup_size, ... or workload, or code_object."""

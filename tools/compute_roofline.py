@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import BadArgument
@@ -25,26 +23,20 @@ from ..analysis.workload import Workload
 from .answers import roofline_summary
 from .answers.launch_notes import about
 from .answers.next_calls import next_call
-from .answers.roofline_summary import DIGITS
 from .answers.sentences import sentence
-from .answers.tables import Row, answer_columns, table_from
+from .answers.tables import Row, table_from
 from .base.parameters import (
-    LEVEL_NAMES,
     CeilingSource,
     CeilingValues,
-    Datatype,
     Detail,
     Dispatches,
-    KernelName,
-    Offset,
-    WorkloadName,
+    Pattern,
+    Reference,
 )
 from .base.results import NextCall, Result, Table
 
 _OPTIONAL_PIPES = ("gl1_pct", "vl1d_busy_pct", "l2_busy_pct", "hbm_busy_pct")
 """The levels and units that are known on some GPUs only."""
-_OPTIONAL = ("dispatch", "reason", "bandwidth", "pct_of_bandwidth")
-"""The columns of points that a short answer has only if they have values."""
 _NOT_TO_COUNT = ("no_ceiling", "no_fact", "no_timing", "no_value", "not_countable")
 """Codes of unknown loads that no further counters would reveal: for ``no_value`` all were collected."""
 _LORE = ("without_flop", "data_sheet", "no_ceiling", "several_devices", "why_not_counted")
@@ -69,12 +61,9 @@ class _RooflineExtent:
 def _points(roofline: Roofline, rows: list[Row], shown: _RooflineExtent) -> Table:
     """The points of one page; the total number of rows is unknown if further kernels follow."""
     name = "instruction_points" if isinstance(roofline, InstructionRoofline) else "points"
-    without = () if shown.by_launch and rows else ("number",)
-    if shown.full:
-        made = table_from(name, rows, without=without)
-    else:
-        main = roofline_summary.main_points(rows, shown.numbers, unused_levels=shown.chosen)
-        made = table_from(name, main, without=without, optional=_OPTIONAL, digits=DIGITS)
+    if not shown.full:
+        rows = roofline_summary.main_points(rows, shown.numbers, unused_levels=shown.chosen)
+    made = table_from(name, rows, full=shown.full)
     asked, total = roofline.inputs.asked, roofline.inputs.collected.total
     more = asked.offset + asked.limit < total
     return made.model_copy(update={"truncated": True, "total_rows": None}) if more else made
@@ -92,6 +81,7 @@ def _pipes(limits: Sequence[KernelLimits], *, full: bool) -> Table:
     Otherwise the shares are in the line of loads, and the times in the points; obvious reasons are omitted.
     """
     rows: list[dict[str, Any]] = []
+    obvious = all(one.bound in ("memory", "compute") for one in limits)
     for rank, one in enumerate(limits, 1):
         shares = {f"{name}_pct": share.value for name, share in one.shares.items()}
         most = max((share for share in shares.values() if share is not None), default=None)
@@ -101,27 +91,17 @@ def _pipes(limits: Sequence[KernelLimits], *, full: bool) -> Table:
             "rank": rank,
             "attainable_time_ns": most and one.time_ns and most * one.time_ns,
             "loads": loads_text(one.loads),
+            "why": None if obvious and not full else one.why,
             "status": "suspect" if one.doubted else "ok" if known else "not_collected",
             "reason": _why_doubted(one),
         })  # fmt: skip
     absent = [name for name in _OPTIONAL_PIPES if not any(name in row for row in rows)]
-    columns = answer_columns("pipes")
-    if full:
-        return table_from("pipes", rows, without=absent)
-    obvious = all(one.bound in ("memory", "compute") for one in limits)
-    without = [*(name for name in columns if name.endswith("_pct")), "time_ns", *(["why"] if obvious else [])]
-    return table_from("pipes", rows, without=without, optional=columns, digits=DIGITS)
+    return table_from("pipes", rows, full=full, without=absent)
 
 
 def _operations(rates: Sequence[OperationRate], *, full: bool) -> Table | None:
     """The work by data type; the ceilings are a table of their own in a short answer."""
-    rows = list(map(vars, rates))
-    if full:
-        return table_from("operation_rates", rows)
-    columns = answer_columns("operation_rates")
-    return (
-        table_from("operation_rates", rows, without=("ceiling", "n"), optional=columns, digits=DIGITS) if rows else None
-    )
+    return table_from("operation_rates", list(map(vars, rates)), full=full) if rates or full else None
 
 
 def _why_doubted(one: KernelLimits) -> str | None:
@@ -148,7 +128,6 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, used: Collection[s
     levels = [level.name for level in inputs.formulas.level]
     ridges = shown.levels if shown.chosen or shown.full else shown.levels[:1]
     without = [f"ridge_{level}" for level in LEVELS if level not in ridges or level not in levels]
-    without += [] if shown.full else ["low", "high", "pct_of_theory", "kind", "source"]
     rows = []
     for name, ceiling in chosen.known.items():
         if ceiling.unit != "GB/s" and (ceiling.unit == "GIPS") != instructions:
@@ -158,12 +137,8 @@ def _ceilings(inputs: RooflineInputs, shown: _RooflineExtent, used: Collection[s
         if not name.endswith(".bw"):
             row |= {f"ridge_{level}": chosen.ridge(name, level) for level in levels}
         rows.append(row)
-    if shown.full:
-        return table_from("roofline_ceilings", rows, without=without)
-    main = roofline_summary.main_ceilings(rows, shown.levels, used)
-    made = table_from("roofline_ceilings", main, len(rows), without=without, digits=DIGITS)
-    made.truncated = len(main) < len(rows)
-    return made
+    main = rows if shown.full else roofline_summary.main_ceilings(rows, shown.levels, used)
+    return table_from("roofline_ceilings", main, len(rows), full=shown.full, without=without)
 
 
 def _answer(roofline: Roofline) -> str | None:
@@ -246,24 +221,17 @@ class RooflineResult(Result):
 
 def compute_roofline(
     store: Store,
-    workload: WorkloadName,
-    kernel: KernelName = None,
-    kind: Annotated[
-        Literal["flop", "instruction"], Field(description="instruction: per byte and per transaction")
-    ] = "flop",
-    levels: Annotated[
-        list[LevelName] | None, Field(max_length=LEVEL_NAMES, description="memory levels; default: all")
-    ] = None,
-    datatype: Datatype = None,
+    workload: Reference,
+    kernel: Pattern | None = None,
+    kind: Literal["flop", "instruction"] = "flop",
+    levels: list[LevelName] | None = None,
+    datatype: Reference | None = None,
     ceiling_source: CeilingSource = "empirical",
-    by: Annotated[
-        Literal["kernel", "launch", "dispatch"],
-        Field(description="a point per kernel, launch configuration, or dispatch"),
-    ] = "kernel",
+    by: Literal["kernel", "launch", "dispatch"] = "kernel",
     dispatches: Dispatches = None,
     ceilings: CeilingValues = {},  # noqa: B006
-    limit: Annotated[int, Field(ge=1, le=10000, description="most kernels or dispatches")] = 2,
-    offset: Offset = 0,
+    limit: int = 2,
+    offset: int = 0,
     detail: Detail = "summary",
 ) -> RooflineResult:
     """Hierarchical roofline: intensity, achieved and attainable rate per kernel and memory level, and what bounds
@@ -286,7 +254,11 @@ def compute_roofline(
     used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
     rooflines = _ceilings(inputs, shown, used, instructions=kind == "instruction")
     rows = [
-        {**vars(point), "number": numbers.get(point.kernel), "reason": point.reason and point.reason.text}
+        {
+            **vars(point),
+            "number": numbers.get(point.kernel) if shown.by_launch else None,
+            "reason": point.reason and point.reason.text,
+        }
         for point in roofline.points
     ]
     points = _points(roofline, rows, shown)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.base.notes import Note
 from ..analysis.base.text import count_text, figure
@@ -31,7 +28,7 @@ from .answers.sentences import note, sentence
 from .answers.stored_answers import stored_answer
 from .answers.tables import Row, declared_tables, table_from
 from .answers.verdict_text import finding_blocks, timeline_answer
-from .base.parameters import Reference, WorkloadName
+from .base.parameters import Reference
 from .base.results import NextCall, Result, Table, TextBlock
 
 _PARTS = {
@@ -109,10 +106,10 @@ class TimelineResult(Result):
 
 def compute_timeline(
     store: Store,
-    workload: WorkloadName = "latest",
-    top_n: Annotated[int, Field(ge=1, le=100, description="rows of each table")] = 5,
-    range: Annotated[Reference | None, Field(description="only what these ranges launched: name or pattern")] = None,
-    steady: Annotated[bool, Field(description="skip start-up and warm-up")] = True,
+    workload: Reference = "latest",
+    top_n: int = 5,
+    range: Reference | None = None,
+    steady: bool = True,
 ) -> TimelineResult:
     """Where the wall time goes: GPU busy, copies, overlap, idle by cause (launch, host, ...) and host code, verdict on
     the application. Call it before examining kernels."""

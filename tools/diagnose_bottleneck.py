@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
@@ -33,7 +30,7 @@ from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .answers.tables import declared_tables
 from .answers.verdict_text import diagnosis_answer, diagnosis_blocks, program_ceiling_text
-from .base.parameters import By, Detail, KernelName, WorkloadName
+from .base.parameters import By, Detail, Pattern, Reference
 from .base.results import NextCall, Result, TextBlock
 
 _ADVICE = 2
@@ -79,10 +76,10 @@ class DiagnosisResult(Result):
 
 def diagnose_bottleneck(
     store: Store,
-    workload: WorkloadName = "latest",
-    kernel: KernelName = None,
+    workload: Reference = "latest",
+    kernel: Pattern | None = None,
     by: By = "kernel",
-    top_n: Annotated[int, Field(ge=1, le=50, description="kernels, and findings of each")] = 3,
+    top_n: int = 3,
     detail: Detail = "summary",
 ) -> DiagnosisResult:
     """What limits each kernel: subsystem, confidence, evidence, contradictions, advice, an upper bound of the

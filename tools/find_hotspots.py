@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from typing import Any, Literal
 
 from ..analysis.base.database import sql_literal
 from ..analysis.base.kernel_names import short
@@ -26,8 +24,8 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence
 from .answers.source_text import source_lines
-from .answers.tables import Row, answer_columns, table_from
-from .base.parameters import Detail, KernelName, WorkloadName
+from .answers.tables import Row, table_from
+from .base.parameters import Detail, Pattern, Reference
 from .base.results import NextCall, Result, Table, table
 
 _SHOWN_KERNELS, _LISTED = 5, 8
@@ -46,8 +44,6 @@ _MOVED = 0.05
 """Waits that are charged to other places are reported if they have at least this share of the samples."""
 _INTERVAL = "pc_sampling_interval_"
 """Prefix of the names of the facts that state the sampling interval; the unit follows it."""
-_NOT_IN_SUMMARY = ("module", "own", "other_ms", "edge_ms", "idle_step_ms", "copies_ms", "allocation_ms")
-"""Columns of host lines that a summary omits."""
 _TEXT = 100
 """The maximum number of characters of source text in a row of a summary."""
 
@@ -75,13 +71,11 @@ class HotspotsResult(Result):
 
 def find_hotspots(
     store: Store,
-    workload: WorkloadName = "latest",
-    kernel: KernelName = None,
-    by: Annotated[
-        Literal["line", "instruction", "host_line"], Field(description="a row; host_line: host code")
-    ] = "line",
-    top_n: Annotated[int, Field(ge=1, le=1_000, description="rows")] = 10,
-    context: Annotated[int, Field(ge=0, le=20, description="source lines around the hottest place")] = 0,
+    workload: Reference = "latest",
+    kernel: Pattern | None = None,
+    by: Literal["line", "instruction", "host_line"] = "line",
+    top_n: int = 10,
+    context: int = 0,
     detail: Detail = "summary",
 ) -> HotspotsResult:
     """The source lines or instructions of a kernel that take the time, and what they wait for: shares with intervals,
@@ -113,8 +107,7 @@ def _host_lines(opened: Workload, top_n: int, *, full: bool) -> HotspotsResult:
         )
 
     def shown(table: str, rows: list[Row]) -> Table:
-        without = () if full else _NOT_IN_SUMMARY
-        return table_from(table, rows[:top_n], len(rows), without=without, optional=answer_columns(table))
+        return table_from(table, rows[:top_n], len(rows), full=full)
 
     # Functions that only call others come first in the table, but are no place to look.
     manifest = opened.manifest
@@ -223,12 +216,8 @@ class _RankingText:
 
     def _hotspots(self, spots: Sequence[Spot], total: int) -> Table:
         texts, ranking = self._texts([spot.line for spot in spots]), self.ranking
-        sampled = ranking.unit == "samples"
-        shown = {
-            "samples": sampled and ranking.total < _COUNTED,
-            "found_here_pct": sampled and self._moved_share() >= _MOVED,
-            "hidden_pct": ranking.unit == "cycles",
-        }
+        sampled, cycles = ranking.unit == "samples", ranking.unit == "cycles"
+        counted, moved = sampled and ranking.total < _COUNTED, sampled and self._moved_share() >= _MOVED
         rows: list[Row] = [
             {
                 "spot": spot,
@@ -240,16 +229,15 @@ class _RankingText:
                 "interval": self._interval(spot),
                 "why": self._why(spot),
                 "instruction": self._instruction(spot.main),
-                "found_here": ranking.share_pct(spot.here),
+                "samples": spot.cost if counted else None,
+                "found_here": ranking.share_pct(spot.here) if moved else None,
+                "hidden": spot.hidden_pct if cycles else None,
                 "waits": self._waits(spot),
                 "loop": None if (loop := ranking.loop_of(spot)) is None else f"L{loop + 1}",
             }
             for spot in spots
         ]
-        # Columns without values are omitted, because a model reads every word of an answer.
-        optional = answer_columns("hotspots").keys() - {"line", "pct"}
-        without = [name for name, wanted in shown.items() if not wanted]
-        made = table_from("hotspots", rows, total, optional=optional, without=without)
+        made = table_from("hotspots", rows, total)
         unit = f"bytes, sum over {count_text(ranking.code.launches, 'launch')}"
         made.units = [unit if n.endswith("_bytes") else u for n, u in zip(made.columns, made.units, strict=True)]
         return made

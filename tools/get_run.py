@@ -6,9 +6,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
-
-from pydantic import Field
+from typing import Any, Literal, Self
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.problems import NotFound, StoreProblem
@@ -18,7 +16,7 @@ from .answers.next_calls import next_call
 from .answers.rounds import OptimisationRound
 from .answers.sentences import optional_sentence, sentence
 from .answers.tables import table_from
-from .base.parameters import Detail, Reference, WaitSeconds
+from .base.parameters import Detail, Reference
 from .base.results import NextCall, Result, Table, TextBlock
 from .code_objects.triton import PLACES, caches, sources
 from .device.benchmarks import outcomes as peak_tables
@@ -90,8 +88,8 @@ class RunResult(Result):
 
 def get_run(
     store: Store,
-    run_id: Annotated[Reference, Field(description='id, id prefix or "latest"')] = "latest",
-    wait_s: WaitSeconds = 0,
+    run_id: Reference = "latest",
+    wait_s: float = 0,
     detail: Detail = "summary",
 ) -> RunResult:
     """The state of a run: progress, then its round, workload and longest kernels, or why it failed."""

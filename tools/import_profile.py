@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.base.notes import Note
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, near
@@ -18,7 +15,7 @@ from ..analysis.store.store import Manifest, Store
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
 from .base.arguments import checked_labels
-from .base.parameters import FilePath, Reference, Tags
+from .base.parameters import FilePath, Reference
 from .base.results import NextCall, Result, TextBlock
 from .profiles.import_to_store import Beside, as_one_folder, import_to_store, matches
 from .profiles.merging.merge import StoredProfile
@@ -57,12 +54,12 @@ class ImportResult(Result):
 
 def import_profile(
     store: Store,
-    path: Annotated[FilePath, Field(description="folder or file written by the profiler, or a pattern (rank_*)")],
-    format: Annotated[Reference, Field(description="auto, or a format name (an unknown one lists them)")] = "auto",
-    name: Annotated[Reference | None, Field(description="default: the name of the profile")] = None,
-    tags: Tags | None = None,
-    gpu: Annotated[Reference | None, Field(description="target (gfx90a) or product, if the profile lacks it")] = None,
-    code: Annotated[FilePath | None, Field(description="AMD program or code object of PC samples")] = None,
+    path: FilePath,
+    format: Reference = "auto",
+    name: Reference | None = None,
+    tags: list[Reference] | None = None,
+    gpu: Reference | None = None,
+    code: FilePath | None = None,
 ) -> ImportResult:
     """Read a profile or trace taken elsewhere (rocprof-compute, rocprofv3, ncu, nsys, PyTorch, perf) into the store."""
     gpu, sheet = targets.resolve_gpu(gpu) if gpu is not None else (None, {})

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from ..analysis.base.kernel_names import short
 from ..analysis.base.text import count_text, short_time
@@ -21,7 +19,7 @@ from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, sentence
 from .answers.tables import Row, table_from
-from .base.parameters import Offset, Reference
+from .base.parameters import Reference
 from .base.results import NextCall, Result, Table
 
 _COUNTED = "counted"
@@ -96,13 +94,10 @@ class WorkloadsResult(Result):
 
 def list_workloads(
     store: Store,
-    workload: Annotated[
-        Reference | None,
-        Field(description='its kernels: id, id prefix, name or "latest"; default: all'),
-    ] = None,
-    by: Annotated[By, Field(description="launch: launch configurations; range: NVTX, ROCTX")] = "kernel",
-    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 20,
-    offset: Offset = 0,
+    workload: Reference | None = None,
+    by: By = "kernel",
+    limit: int = 20,
+    offset: int = 0,
 ) -> WorkloadsResult:
     """Stored workloads, newest first; with workload: its device, passes, and kernels by time, with registers and
     LDS."""
@@ -149,8 +144,7 @@ def _one(workload: Workload, by: By, limit: int, offset: int) -> WorkloadsResult
         name, rows = "launch_times", _launches(workload)
     else:
         name, rows = _kernels(workload)
-    without = () if rows and _COUNTED in rows[0] else (_COUNTED,)
-    shown = table_from(name, rows, without=without, limit=limit, offset=offset)
+    shown = table_from(name, rows, limit=limit, offset=offset)
     shared = {field: getattr(manifest, field) for field in WorkloadDetail.model_fields if hasattr(manifest, field)}
     odd = outliers.notes(workload, workload.kernels) if by != "range" and manifest.dispatches else []
     passes = table_from("passes", _records(workload, "passes", _BY_PASS))

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 import pydantic
-from pydantic import Field
 
 from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
@@ -22,12 +21,10 @@ from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence
 from .answers.tables import Row, table_from
 from .base.parameters import (
-    MOST_ITEMS,
     CommandWords,
-    CountedKernels,
     Detail,
     Launches,
-    MostPasses,
+    Pattern,
     Reference,
     Replay,
     SomeMetrics,
@@ -146,25 +143,19 @@ class PlanResult(Result):
         ]
 
 
-_Metrics = Annotated[
-    SomeMetrics | None,
-    Field(description="as for compute_metrics, or roofline.f32.hbm, timeline, hotspots; default: overview, diagnosis"),
-]
-
-
 def plan_profile(
     store: Store,
-    gpu: Annotated[Reference, Field(description='target (gfx942), product (MI300X) or "cpu"')],
-    metrics: _Metrics = None,
+    gpu: Reference,
+    metrics: SomeMetrics | None = None,
     profiler: registry.ProfilerName = "auto",
-    profiler_version: Annotated[Reference | None, Field(description='its version there: "1.0.0"')] = None,
-    command: Annotated[CommandWords | None, Field(description='argument list: ["./app"]')] = None,
+    profiler_version: Reference | None = None,
+    command: CommandWords | None = None,
     replay: Replay = "auto",
-    kernel: CountedKernels = None,
-    launches: Annotated[Launches | None, Field(description="first and last launch to count, from 1: [2, 5]")] = None,
-    max_passes: MostPasses = None,
-    range: Annotated[Reference | None, Field(description="only in this range (NVTX)")] = None,
-    pid: Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="process to attach to (ROCm)")] = None,
+    kernel: Pattern | None = None,
+    launches: Launches | None = None,
+    max_passes: int | None = None,
+    range: Reference | None = None,
+    pid: int | None = None,
     detail: Detail = "summary",
 ) -> PlanResult:
     """Plan the counter passes that metrics need, how often the program runs, and profiler commands to run on another

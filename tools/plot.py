@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
 from ..analysis.base.database import connect
 from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, StoreProblem
@@ -24,7 +24,7 @@ from ..analysis.store.store import Manifest, Store
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
-from .base.parameters import By, CeilingSource, CeilingValues, Datatype, KernelName, Reference
+from .base.parameters import By, CeilingSource, CeilingValues, Pattern, Reference
 from .base.results import NextCall, Result
 from .compute_occupancy import kernel_notes, of_workload
 from .device.benchmarks import outcomes as peak_tables
@@ -40,7 +40,6 @@ P = TypeVar("P")
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline", "host"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
-_AS_THERE = "as for compute_roofline"
 _SAME_IN_WORDS: dict[Kind, tuple[str, dict[str, Any]]] = {
     "roofline": ("compute_roofline", {}),
     "speed_of_light": ("compute_metrics", {"metrics": ["2"]}),
@@ -87,21 +86,17 @@ def _draw(draw: Callable[[P], Figure], content: tuple[P, list[str]], width_px: i
 
 def plot(
     store: Store,
-    kind: Annotated[Kind, Field(description="what to draw")],
-    workload: Annotated[
-        Reference, Field(description='id, name or "latest"; roofline: also "cpu" or a GPU uuid (ceilings)')
-    ],
-    candidate: Annotated[Reference | None, Field(description="compare: the workload after the change")] = None,
-    kernel: KernelName = None,
+    kind: Kind,
+    workload: Reference,
+    candidate: Reference | None = None,
+    kernel: Pattern | None = None,
     by: By = "kernel",
-    datatype: Annotated[Datatype, Field(description=_AS_THERE)] = None,
-    roofline_kind: Annotated[
-        Literal["flop", "instruction"] | None, Field(description="roofline: FLOP, or instructions")
-    ] = None,
-    ceiling_source: Annotated[CeilingSource, Field(description=_AS_THERE)] = "empirical",
-    ceilings: Annotated[CeilingValues | None, Field(description=_AS_THERE)] = None,
-    kernels: Annotated[int, Field(ge=1, le=12, description="roofline: most kernels")] = 5,
-    width_px: Annotated[int, Field(ge=480, le=4000, description="of the PNG")] = 800,
+    datatype: Reference | None = None,
+    roofline_kind: Literal["flop", "instruction"] | None = None,
+    ceiling_source: CeilingSource = "empirical",
+    ceilings: CeilingValues | None = None,
+    kernels: int = 5,
+    width_px: int = 800,
 ) -> PlotResult:
     """Draw as PNG and SVG: roofline, percent of peak (speed_of_light), two workloads (compare, with candidate),
     occupancy, timeline, or host (stacks)."""

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.store.store import Store
 from .answers.rounds import save_round
 from .base.arguments import checked_labels
 from .base.parameters import (
-    LONGEST_RUN_S,
-    MOST_ITEMS,
-    VARIABLES,
-    ChangeText,
     CommandWords,
-    CountedKernels,
     DeviceName,
     FilePath,
-    HypothesisText,
     LaunchCount,
     Launches,
     MetricNames,
-    MostPasses,
+    Pattern,
     Reference,
     Replay,
-    Tags,
-    WaitSeconds,
+    Sentence,
     Word,
 )
 from .base.untrusted_text import plain_log_text
@@ -48,42 +38,30 @@ _ATTACHED_S = 10.0
 """Default time in seconds to stay attached to a process."""
 
 
-_Metrics = Annotated[
-    MetricNames | None,
-    Field(description="as for compute_metrics; timeline, hotspots; [] only times; default: what matters"),
-]
-_Variables = Annotated[
-    dict[Reference, Word] | None, Field(max_length=VARIABLES, description="further variables; never stored")
-]
-_Launches = Annotated[LaunchCount | Launches | None, Field(description="per configuration, or first and last: [2, 5]")]
-_Process = Annotated[int | None, Field(ge=1, le=MOST_ITEMS, description="instead: process to attach to (rocprofv3)")]
-_Check = Annotated[CommandWords | None, Field(description="test to run first; if it fails, nothing is profiled")]
-
-
 def profile_command(
     store: Store,
-    command: Annotated[CommandWords | None, Field(description='argument list: ["./app", "-n", "8"]; no shell')] = None,
-    metrics: _Metrics = None,
-    kernel: CountedKernels = None,
-    cwd: Annotated[FilePath | None, Field(description="absolute folder")] = None,
-    env: _Variables = None,
-    gpu: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
+    command: CommandWords | None = None,
+    metrics: MetricNames | None = None,
+    kernel: Pattern | None = None,
+    cwd: FilePath | None = None,
+    env: dict[Reference, Word] | None = None,
+    gpu: DeviceName | None = None,
     profiler: registry.ProfilerName = "auto",
-    timeout_s: Annotated[float, Field(gt=0, le=LONGEST_RUN_S, description="seconds per run")] = 1800,
-    max_passes: MostPasses = None,
-    launches: _Launches = None,
-    budget_s: Annotated[float | None, Field(gt=0, le=LONGEST_RUN_S, description="seconds in all")] = None,
-    range: Annotated[Reference | None, Field(description="only in this range (NVTX, ROCTX)")] = None,
-    pid: _Process = None,
+    timeout_s: float = 1800,
+    max_passes: int | None = None,
+    launches: LaunchCount | Launches | None = None,
+    budget_s: float | None = None,
+    range: Reference | None = None,
+    pid: int | None = None,
     replay: Replay = "auto",
-    repeats: Annotated[int, Field(ge=1, le=1000, description="timing runs")] = 1,
-    name: Annotated[Reference | None, Field(description="name of the workload; default: the program's")] = None,
-    tags: Tags | None = None,
-    hypothesis: HypothesisText = None,
-    change: ChangeText = None,
-    check: _Check = None,
-    baseline: Annotated[Reference | None, Field(description="workload to compare with; keeps its kernel=")] = None,
-    wait_s: WaitSeconds = 45,
+    repeats: int = 1,
+    name: Reference | None = None,
+    tags: list[Reference] | None = None,
+    hypothesis: Sentence | None = None,
+    change: Sentence | None = None,
+    check: CommandWords | None = None,
+    baseline: Reference | None = None,
+    wait_s: float = 45,
 ) -> RunResult:
     """Run a program for its times, count the kernels that it waits for, store a workload, and say what changed and what
     to try. After wait_s it answers with a run_id for get_run; the run continues, even if the call is cancelled."""

@@ -7,9 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated, Any, Self
-
-from pydantic import Field
+from typing import Any, Self
 
 from ..analysis.base.problems import BadArgument, LimitExceeded
 from ..analysis.base.text import count_text, first_few
@@ -19,7 +17,7 @@ from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.store import Manifest, Store
 from ..analysis.tables import columns, schema
 from .answers.sentences import optional_sentence, sentence
-from .base.parameters import SQL_CHARACTERS, Reference
+from .base.parameters import Reference
 from .base.results import Result, Table
 from .isolation.child import Child, ChildLost
 from .sql import errors as sql_errors
@@ -85,16 +83,10 @@ class QueryResult(Result):
 
 def query_counters(
     store: Store,
-    sql: Annotated[
-        str,
-        Field(
-            max_length=SQL_CHARACTERS,
-            description='"SELECT kernel, avg(duration_ns) FROM dispatches GROUP BY 1"',
-        ),
-    ],
-    workload: Annotated[Reference | None, Field(description="only its rows; default: all workloads")] = None,
-    limit: Annotated[int, Field(ge=1, le=10_000, description="most rows")] = 100,
-    timeout_s: Annotated[float, Field(ge=0.1, le=60, description="most seconds")] = 10,
+    sql: str,
+    workload: Reference | None = None,
+    limit: int = 100,
+    timeout_s: float = 10,
 ) -> QueryResult:
     """Run one SELECT (DuckDB) over stored profiles: tables dispatches, counters, metrics, ... as described by DESCRIBE
     and the resource rooflens://schema."""

@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import Field
+from typing import TYPE_CHECKING, Any
 
 from ..analysis.base.database import connect
 from ..analysis.base.problems import NotFound, Problem
 from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.schema import iso
 from ..analysis.store.store import Store
-from .base.parameters import DeviceName, MetricNames, WaitSeconds
+from .base.parameters import DeviceName, MetricNames
 from .device.benchmarks import outcomes as peak_tables
 from .device.benchmarks.outcomes import CeilingOutcome, Mode
 from .device.machine.model import Device, Roots
@@ -221,11 +219,11 @@ _ENOUGH = {"full": ("full",), "quick": ("full", "quick")}
 
 def run_peak_benchmarks(
     store: Store,
-    device: Annotated[DeviceName | None, Field(description='index, uuid or "cpu"; default: first GPU')] = None,
-    ceilings: Annotated[MetricNames | None, Field(description='["hbm.bw", "matrix.f16"]; default: all')] = None,
-    mode: Annotated[Mode, Field(description="quick: fewer runs; functional: no times")] = "full",
-    again: Annotated[bool, Field(description="measure even if stored results are still valid")] = False,
-    wait_s: WaitSeconds = 45,
+    device: DeviceName | None = None,
+    ceilings: MetricNames | None = None,
+    mode: Mode = "full",
+    again: bool = False,
+    wait_s: float = 45,
 ) -> RunResult:
     """Measure the ceilings of a GPU (or CPU) for compute_roofline. Valid stored results answer, unless again."""
     target, notes = choose(survey(Roots()), device, ceilings)

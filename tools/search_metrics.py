@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
-
-from pydantic import Field
 
 from ..analysis.base.problems import near
 from ..analysis.base.text import first_few
@@ -18,7 +15,7 @@ from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence
 from .answers.tables import Row, table_from
-from .base.parameters import Offset, Reference, Sentence
+from .base.parameters import Reference, Sentence
 from .base.results import Result, Table
 
 _SHOWN = 4
@@ -33,10 +30,10 @@ class SearchResult(Result):
 
 def search_metrics(
     store: Store,
-    query: Annotated[Sentence, Field(description="words, name, id (17.3.7), panel (17), subsystem or counter")] = "",
-    gpu: Annotated[Reference | None, Field(description="only of this target (gfx942) or product (MI300X)")] = None,
-    limit: Annotated[int, Field(ge=1, le=100000, description="most rows")] = 12,
-    offset: Offset = 0,
+    query: Sentence = "",
+    gpu: Reference | None = None,
+    limit: int = 12,
+    offset: int = 0,
 ) -> SearchResult:
     """Find metrics in the catalogue: meaning, formula, counters, GPUs. Needs no workload."""
     target = targets.resolve_gpu(gpu)[0] if gpu else None

@@ -22,7 +22,7 @@ from ... import __version__
 from ...analysis.base.problems import Problem, near
 from ...analysis.base.text import inert, shorten
 from ...analysis.store.store import Store
-from ...tools.base.parameters import LONGEST_ASKED_S
+from ...tools.base.parameters import parameter_facts
 from ...tools.base.results import Result
 from ...tools.get_run import LONGEST_WAIT_S, RunResult
 from ...tools.isolation.fork_server import ForkServer
@@ -203,7 +203,7 @@ class _SeamTool(SdkTool):
         wait_s: Any = arguments.get("wait_s", default)
         # An invalid number is rejected together with the other arguments.
         number = isinstance(wait_s, int | float) and not isinstance(wait_s, bool)
-        if number and 0 < wait_s <= LONGEST_ASKED_S:
+        if number and 0 < wait_s <= parameter_facts(self.name)["wait_s"]["le"]:
             return await self._wait_for_run(arguments, min(wait_s, LONGEST_WAIT_S), context)
         return await self._answer(self.name, arguments)
 

@@ -9,6 +9,8 @@ from rooflens.analysis.tables.declaration import Column, DerivedTable
 from rooflens.tools.answers import tables
 from rooflens.tools.answers.tables import table_from
 
+SHOWN = {"full": ["ranks"], "filled": ["lds_mb"], "filled_in_summary": ["length"]}
+
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +23,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> None:
         "group_size": Column("INTEGER", "A count", answer="ranks"),
     }
     monkeypatch.setitem(schema(), "made", DerivedTable("made", "A table.", columns))
+    monkeypatch.setitem(tables._declarations()["shown"], "made", SHOWN)
     tables.answer_columns.cache_clear()
 
 
@@ -34,6 +37,8 @@ def test_units_names_and_digits_follow_from_the_declaration() -> None:
 
 
 @pytest.mark.usefixtures("made")
-def test_a_missing_value_stays_missing_and_an_optional_column_without_values_is_left_out() -> None:
-    shown = table_from("made", [{"wait_ns": None, "share_pct": 1.0}], optional=("length", "lds_mb", "ranks"))
-    assert shown.columns == ["wait_ms", "share_pct"] and shown.rows == [[None, 1.0]]
+def test_a_missing_value_stays_missing_unless_its_column_needs_one_and_a_summary_lacks_full_columns() -> None:
+    rows = [{"wait_ns": None, "share_pct": 1.0, "group_size": 8}]
+    full, short = (table_from("made", rows, full=full) for full in (True, False))
+    assert full.columns == ["wait_ms", "length", "share_pct", "ranks"] and full.rows == [[None, None, 1.0, 8]]
+    assert short.columns == ["wait_ms", "share_pct"] and short.rows == [[None, 1.0]]

@@ -101,7 +101,7 @@ def _kernel(compared: ComparedPair, other_gpu: bool, extent: Extent) -> Row:
 def claim_table(claims: Sequence[ResultClaim], extent: Extent) -> Table | None:
     """Return the claims of the candidate and the verdicts on them; the SQL is part of the full extent."""
     rows = [claim._asdict() for claim in claims]
-    return table_from("claims", rows, without=("sql",) if extent is SUMMARY else ()) if rows else None
+    return table_from("claims", rows, full=extent is not SUMMARY) if rows else None
 
 
 def group_table(comparison: Comparison, extent: Extent) -> Table | None:

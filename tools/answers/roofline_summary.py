@@ -20,8 +20,6 @@ _LONG = 30
 _ALWAYS = ("valu.f32", "valu.f64")
 """Ceilings that are always shown, because they characterise the device."""
 ABOVE = "as above"
-DIGITS = 7
-"""The digits of figures in short tables."""
 
 
 def main_ceilings(rows: list[Row], levels: Collection[str], used: Collection[str]) -> list[Row]:

@@ -29,26 +29,27 @@ def table_from(
     rows: Sequence[Row],
     total: int | None = None,
     *,
+    full: bool = True,
     only: Collection[str] | None = None,
     without: Collection[str] = (),
-    optional: Collection[str] = (),
-    digits: int | None = None,
     limit: int | None = None,
     offset: int = 0,
 ) -> Table:
     """Return ``rows[offset:offset + limit]`` as the table with this name.
 
-    ``only`` names the columns that it has, ``without`` those that it lacks, and ``optional`` those that it lacks if no
-    row has a value. Figures of columns that declare no digits get ``digits``. ``total`` is the number of rows if these
-    are only the first of them.
+    ``only`` names the columns that it may have, and ``without`` those that it lacks besides what is declared for a
+    ``full`` answer or a summary.
+    ``total`` is the number of rows if these are only the first of them.
     """
-    columns = answer_columns(name)
-    declared = {column: columns[column] for column in only or columns if column not in without}
+    columns, shown = answer_columns(name), _declarations()["shown"].get(name, {})
+    left_out, digits = ((), None) if full else (shown.get("full", ()), shown.get("digits_in_summary"))
+    filled = {*shown.get("filled", ()), *(() if full else shown.get("filled_in_summary", ()))}
+    declared = {column: columns[column] for column in only or columns if column not in {*left_out, *without}}
     cells = [[_cell(row, column, facts, digits) for row in rows] for column, facts in declared.items()]
     kept = [
         (column, facts.unit, values)
         for (column, facts), values in zip(declared.items(), cells, strict=True)
-        if column not in optional or any(value is not None for value in values)
+        if filled.isdisjoint(("*", column)) or any(value is not None for value in values)
     ]
     listed = [list(row) for row in zip(*(values for *_, values in kept), strict=True)]
     made = table({column: unit for column, unit, _ in kept}, listed, limit=limit, offset=offset)
@@ -89,7 +90,7 @@ def answer_columns(name: str) -> dict[str, Column]:
     """The columns of a table by their names in answers: those of SQL that answers show, then those of tables.toml."""
     sql = schema()[name].columns if name in schema() else {}
     columns = dict(_answer_column(column, facts) for column, facts in sql.items() if facts.answer)
-    for column, facts in _further_tables().get(name, {}).items():
+    for column, facts in _declarations().get(name, {}).items():
         unit = _SCALES[facts["scale"]][1] if "scale" in facts else None
         columns[column] = Column(**{"type": "", "description": "", "unit": unit, **facts})
     return columns
@@ -109,5 +110,5 @@ def _answer_column(name: str, column: Column) -> tuple[str, Column]:
 
 
 @cache
-def _further_tables() -> dict[str, dict[str, dict[str, Any]]]:
+def _declarations() -> dict[str, dict[str, dict[str, Any]]]:
     return tomli.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))

@@ -8,12 +8,13 @@ import math
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import pydantic
 
 from ...analysis.base.problems import BadArgument, LimitExceeded, near
 from ...analysis.base.text import shorten
+from .parameters import parameter_facts
 from .untrusted_text import plain_text
 
 MOST_CHARACTERS = 1_000_000
@@ -33,9 +34,12 @@ def model(function: Callable[..., Any]) -> type[pydantic.BaseModel]:
 
     The model rejects unknown argument names.
     """
-    hints = get_type_hints(function, include_extras=True)
+    hints, facts = get_type_hints(function, include_extras=True), parameter_facts(function.__name__)
     fields: dict[str, Any] = {
-        p.name: (hints[p.name], ... if p.default is inspect.Parameter.empty else p.default)
+        p.name: (
+            Annotated[hints[p.name], pydantic.Field(**facts.get(p.name, {}))],
+            ... if p.default is inspect.Parameter.empty else p.default,
+        )
         for p in list(inspect.signature(function).parameters.values())[1:]
     }
     return pydantic.create_model(
