@@ -21,6 +21,7 @@ from ..analysis.rooflines.inputs import RooflineRequest, prepare_inputs
 from ..analysis.rooflines.instruction import instruction_roofline
 from ..analysis.store import measured_ceilings
 from ..analysis.store.store import Manifest, Store
+from ..analysis.tables.derived import stored_value
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
 from .answers.sentences import sentence
@@ -224,7 +225,9 @@ def over_time(workload: Workload, width_px: int) -> Drawn:
     from ..analysis.plot import timeline, timeline_content
     from ..analysis.timeline.timeline import timeline as computed
 
-    return _draw(timeline.draw, timeline_content.of_timeline(computed(workload)), width_px)
+    kind = tuple[timeline_content.TimelinePicture, list[str]]
+    content = stored_value(workload, "timeline-picture", kind, lambda: timeline_content.of_timeline(computed(workload)))
+    return _draw(timeline.draw, content, width_px)
 
 
 def draw_host(workload: Workload, width_px: int) -> Drawn:
@@ -232,14 +235,18 @@ def draw_host(workload: Workload, width_px: int) -> Drawn:
     from ..analysis.plot import host, host_content
     from ..analysis.timeline.host_tree import host_tree
 
-    tree = host_tree(workload)
-    if tree is None:
-        raise BadInput(
-            f"Workload {workload.name!r} has no stacks of the host",
-            "its profile contains neither samples of the host's threads nor Python calls",
-            "Record a timeline with profile_command, or import a trace of torch.profiler with with_stack=True",
-        )
-    return _draw(host.draw, host_content.of_tree(tree, f"Stacks of the host: {workload.name}"), width_px)
+    def content() -> tuple[host_content.HostPicture, list[str]]:
+        tree = host_tree(workload)
+        if tree is None:
+            raise BadInput(
+                f"Workload {workload.name!r} has no stacks of the host",
+                "its profile contains neither samples of the host's threads nor Python calls",
+                "Record a timeline with profile_command, or import a trace of torch.profiler with with_stack=True",
+            )
+        return host_content.of_tree(tree, f"Stacks of the host: {workload.name}")
+
+    kind = tuple[host_content.HostPicture, list[str]]
+    return _draw(host.draw, stored_value(workload, "host-picture", kind, content), width_px)
 
 
 def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...analysis.base.problems import BadInput
 from ...analysis.store.store import Store
+from ...analysis.tables.derived import stored_value
 from ...analysis.timeline.host_code import Frame
 from ...analysis.timeline.host_tree import host_tree
 from ...analysis.workload import Workload
@@ -14,9 +15,13 @@ from ...analysis.workload import Workload
 
 def host_stacks(store: Store, workload: str) -> dict[str, Any] | None:
     """Return frames, nodes and values of the tree; None if the workload has no timeline or no code of the host."""
-    tree = None
     with suppress(BadInput), Workload.open(store, workload) as opened:
-        tree = host_tree(opened)
+        return stored_value(opened, "host-stacks", dict[str, Any] | None, lambda: _tree(opened))
+    return None
+
+
+def _tree(opened: Workload) -> dict[str, Any] | None:
+    tree = host_tree(opened)
     if tree is None:
         return None
     return {
