@@ -27,7 +27,7 @@ from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.roofline_summary import collective_table, in_ms, operator_table, phase_table
+from .answers.roofline_summary import in_ms, operator_table, phase_table
 from .answers.sentences import note, sentence
 from .answers.stored_answers import stored_answer
 from .answers.tables import Row, declared_tables, table_from
@@ -151,7 +151,7 @@ def _answer(opened: Workload, request: TimelineRequest) -> TimelineResult:
         ranks=_ranks(analysed.balance, top_n),
         kernels=table_from("timeline_kernels", analysed.kernels, analysed.total_kernels),
         operators=operator_table(analysed.operators, top_n),
-        collectives=collective_table(analysed.collectives, top_n),
+        collectives=table_from("collectives", analysed.collectives[:top_n], len(analysed.collectives)),
         ranges=table_from("range_sums", analysed.ranges),
         gaps=_gaps(analysed),
         tables=declared_tables("compute_timeline", opened, top_n),
