@@ -10,20 +10,21 @@ from ..analysis.base.text import count_text, figure
 from ..analysis.catalogue.thresholds import threshold
 from ..analysis.store.store import Store
 from ..analysis.tables.gaps import describe_gaps
-from ..analysis.timeline.activity_tables import CopyRow, TimelineFigure, measured
+from ..analysis.timeline.activity_tables import measured
 from ..analysis.timeline.busy import Busy
 from ..analysis.timeline.host_clocks import clocks
 from ..analysis.timeline.host_findings import HostFindings, callers, place
 from ..analysis.timeline.host_limits import host_limits
+from ..analysis.timeline.idle import Idle
 from ..analysis.timeline.rules import rules
 from ..analysis.timeline.slow_rank import Balance
 from ..analysis.timeline.steps import named_range
-from ..analysis.timeline.timeline import CauseRow, Timeline, TimelineRequest, timeline
+from ..analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from ..analysis.timeline.trace import has_timeline, lane_name
 from ..analysis.timeline.verdict import ApplicationFinding, ApplicationVerdict
 from ..analysis.workload import Workload
 from .answers.next_calls import next_call
-from .answers.roofline_summary import collective_table, in_ms, operator_table, phase_table
+from .answers.roofline_summary import in_ms, operator_table, phase_table
 from .answers.sentences import note, sentence
 from .answers.stored_answers import stored_answer
 from .answers.tables import Row, declared_tables, table_from
@@ -138,19 +139,17 @@ def _answer(opened: Workload, request: TimelineRequest) -> TimelineResult:
         findings=[_shorten_finding(f, first=f is analysed.findings[0]) for f in analysed.findings],
         split=_split(analysed.whole, total),
         edges=table_from("edges", [{"gap": gap, "doing": doing} for gap, doing in analysed.edges]),
-        idle=table_from("idle", [_idle(row, total.wall) for row in analysed.causes]),
+        idle=table_from("idle", [_idle(cause, total.wall) | {"doing": doing} for cause, doing in analysed.causes]),
         code=_code(analysed.host, top_n),
         phases=phase_table(analysed.phases, top_n),
-        copies=table_from("copies", [_copies(row, total.wall) for row in analysed.copies]),
-        figures=table_from(
-            "timeline_figures", [{"figure": f} for f in (*analysed.figures, *_efficiencies(analysed.balance))]
-        ),
+        copies=table_from("copies", analysed.copies),
+        figures=table_from("timeline_figures", [*analysed.figures, *_efficiencies(analysed.balance)]),
         devices=_devices(analysed, top_n),
         ranks=_ranks(analysed.balance, top_n),
-        kernels=table_from("timeline_kernels", [{"kernel": each} for each in analysed.kernels], analysed.total_kernels),
+        kernels=table_from("timeline_kernels", analysed.kernels, analysed.total_kernels),
         operators=operator_table(analysed.operators, top_n),
-        collectives=collective_table(analysed.collectives, top_n),
-        ranges=table_from("range_sums", [{"range": each} for each in analysed.ranges]),
+        collectives=table_from("collectives", analysed.collectives[:top_n], len(analysed.collectives)),
+        ranges=table_from("range_sums", analysed.ranges),
         gaps=_gaps(analysed),
         tables=declared_tables("compute_timeline", opened, top_n),
         notes=[each.text for each in _notes(analysed)],
@@ -180,10 +179,9 @@ def _split(whole: Busy, within: Busy) -> Table:
     return table_from("split", rows)
 
 
-def _idle(row: CauseRow, wall: int) -> Row:
+def _idle(idle: Idle, wall: int) -> Row:
     """Return the row of a cause of idle time; without gaps there is no longest one."""
-    idle = row.idle
-    return {"idle": idle, "longest": idle if idle.gaps else None, "doing": row.doing, "share": _pct(idle.ns, wall)}
+    return {"idle": idle, "longest": idle if idle.gaps else None, "share": _pct(idle.ns, wall)}
 
 
 def _code(host: HostFindings | None, top_n: int) -> Table:
@@ -199,15 +197,10 @@ def _code(host: HostFindings | None, top_n: int) -> Table:
 def _gaps(analysed: Timeline) -> Table:
     row = describe_gaps(analysed.trace)
     rows = [{**row(gap), "doing": doing} for gap, doing in analysed.gaps]
-    return table_from("gaps", rows, sum(cause.idle.gaps for cause in analysed.causes))
+    return table_from("gaps", rows, sum(cause.gaps for cause, _ in analysed.causes))
 
 
-def _copies(row: CopyRow, wall: int) -> Row:
-    memory = {True: "pinned", False: "pageable", None: None}[row.pinned]
-    return {"copies": row, "memory": memory, "share": _pct(row.ns, wall)}
-
-
-def _efficiencies(ranks: Balance | None) -> list[TimelineFigure]:
+def _efficiencies(ranks: Balance | None) -> list[Row]:
     """The efficiencies of the ranks, over the whole trace unless a range was requested."""
     if ranks is None:
         return []
@@ -282,7 +275,7 @@ def _steps(analysed: Timeline) -> str:
 def _notes(analysed: Timeline) -> Iterator[Note]:
     """Yield the notes on the figures."""
     trace, limits = analysed.trace, rules().limits
-    mean = next((f.value for f in analysed.figures if f.name == "mean_kernel_us"), None)
+    mean = next((f["value"] for f in analysed.figures if f["figure"] == "mean_kernel_us"), None)
     if analysed.verdict.height not in ("gpu", "unknown") and analysed.idle_pct >= limits.idle_first_pct:
         yield note("trace.idle_first", pct=analysed.idle_pct)
     if mean is not None and mean < _STRETCHED_US and trace.calls:

@@ -150,7 +150,7 @@ def _shares(analysed: Timeline) -> list[tuple[str, float]]:
         ("computing", total.computing),
         ("communication", total.exposed_communication),
         ("copying", total.exposed_copies),
-        *((row.idle.cause, row.idle.ns) for row in analysed.causes),
+        *((idle.cause, idle.ns) for idle, _ in analysed.causes),
     ]
     return [(key, pct) for key, ns in parts if (pct := 100 * ns / max(total.wall, 1)) >= _LEAST_PCT]
 

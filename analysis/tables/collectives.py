@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from ..timeline.collectives import collectives
-from ..timeline.trace import Trace
-from .declaration import Column, DerivedTable, Row, has_events, trace_rows
-
-
-@trace_rows
-def rows(trace: Trace) -> list[Row]:
-    """Return the collectives with the most time first; empty if the trace states none."""
-    return collectives(trace)
-
+from .declaration import Column, DerivedTable, has_events, trace_rows
 
 TABLE = DerivedTable(
     "collectives",
@@ -33,6 +25,6 @@ TABLE = DerivedTable(
         "status": Column("VARCHAR", "ok, suspect or undefined, of the bandwidths"),
         "reason": Column("VARCHAR", "Why"),
     },
-    rows=rows,
+    rows=trace_rows(collectives),
     exists=has_events,
 )

@@ -8,15 +8,7 @@ The time between tokens by batch size::
 from __future__ import annotations
 
 from ..timeline.phases import phases
-from ..timeline.trace import Trace
-from .declaration import Column, DerivedTable, Row, has_events, trace_rows
-
-
-@trace_rows
-def rows(trace: Trace) -> list[Row]:
-    """Return the phases by their start."""
-    return phases(trace)
-
+from .declaration import Column, DerivedTable, has_events, trace_rows
 
 TABLE = DerivedTable(
     "phases",
@@ -50,6 +42,6 @@ TABLE = DerivedTable(
         "copies_ns": Column("BIGINT", "Likewise, with fills", "ns"),
         "other_ns": Column("BIGINT", "Likewise, such as elementwise kernels", "ns"),
     },
-    rows=rows,
+    rows=trace_rows(phases),
     exists=has_events,
 )

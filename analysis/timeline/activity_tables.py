@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,54 +24,8 @@ _OF_LAUNCHES = {
 }
 
 
-@dataclass(frozen=True)
-class TimelineFigure:
-    """A figure with its unit; if ``value`` is None, ``reason`` says why."""
-
-    name: str
-    value: float | None
-    unit: str
-    status: str = "ok"
-    reason: str | None = None
-
-
-@dataclass(frozen=True)
-class KernelRow:
-    """A kernel: launches, total ns, mean us, share of the time of all kernels in %, and whether it communicates."""
-
-    name: str
-    calls: int
-    ns: int
-    mean_us: float
-    share_pct: float
-    communication: bool
-
-
-@dataclass(frozen=True)
-class CopyRow:
-    """The copies of one direction and kind of host memory; ``pinned`` is None if the kind is unknown."""
-
-    direction: str
-    pinned: bool | None
-    copies: int
-    ns: int
-    bytes: int | None
-
-    @property
-    def gbs(self) -> float | None:
-        """The mean bandwidth of the copies in GB/s."""
-        return self.bytes / self.ns if self.bytes and self.ns else None
-
-
-@dataclass(frozen=True)
-class RangeRow:
-    """The ranges with one name: instances, ns on the host, and ns in which the device work that they requested runs."""
-
-    name: str
-    source: str | None
-    count: int
-    host_ns: int
-    device_ns: int | None
+Row = dict[str, Any]
+"""A row by the columns of its table in tools/answers/tables.toml, with times in ns."""
 
 
 @dataclass(frozen=True)
@@ -83,9 +37,7 @@ class Imbalance:
     most: int
 
 
-def kernels(
-    trace: Trace, within: Within, limit: int, requested: RequestedWork | None = None
-) -> tuple[list[KernelRow], int]:
+def kernels(trace: Trace, within: Within, limit: int, requested: RequestedWork | None = None) -> tuple[list[Row], int]:
     """Return the kernels with the most time in the windows, and the number of different kernels.
 
     Launches that are partly outside a window count with the part inside. With ``requested``, only its work counts.
@@ -99,26 +51,34 @@ def kernels(
     rows = []
     for k in by_time:
         n, spent = int(calls[k]), int(ns[k])
-        rows.append(KernelRow(names[k], n, spent, spent / n / 1e3, 100 * spent / whole if whole else 0.0, k in talking))
+        share = 100 * spent / whole if whole else 0.0
+        row = {"kernel": names[k], "calls": n, "ns": spent, "pct_of_kernels": share, "mean_us": spent / n / 1e3}
+        rows.append(row | {"communication": k in talking})
     return rows, len(known)
 
 
-def copies(trace: Trace, windows: Sequence[Window]) -> list[CopyRow]:
+def copies(trace: Trace, within: Within) -> list[Row]:
     """Return the copies in the windows by direction and kind of host memory, the longest total time first.
 
-    Copies that are partly outside a window count with the part inside.
+    Copies that are partly outside a window count with the part inside. Shares are of the time of all devices.
     """
-    values = ", ".join(f"({w.start}, {w.end})" for w in windows)
+    values = ", ".join(f"({w.start}, {w.end})" for w in within.windows)
     rows = trace.rows(
-        "SELECT coalesce(direction, 'other') AS direction, pinned, count(*), sum(ns) AS ns, "
+        "SELECT coalesce(direction, 'other') AS direction, if(pinned, 'pinned', if(pinned IS NULL, NULL, 'pageable')) "
+        "AS host_memory, count(*), sum(ns) AS ns, "
         "sum(bytes * (ns / greatest(end_ns - start_ns, 1))) FROM (SELECT *, least(end_ns, w1) - greatest(start_ns, w0) "
         f"AS ns FROM {trace.events} JOIN (VALUES {values}) w(w0, w1) ON start_ns < w1 AND end_ns > w0 "
         "WHERE kind = 'copy') GROUP BY ALL ORDER BY ns DESC, direction"
     )
-    return [CopyRow(d, pinned, n, int(ns), None if b is None else int(b)) for d, pinned, n, ns, b in rows]
+    wall, made = within.wall * len(trace.lanes), []
+    for direction, memory, count, ns, moved in rows:
+        row = {"direction": direction, "host_memory": memory, "copies": count, "ns": int(ns)}
+        row |= {"pct": 100 * int(ns) / wall if wall else None, "bytes": None if moved is None else int(moved)}
+        made.append(row | {"gbs": row["bytes"] / row["ns"] if row["bytes"] and row["ns"] else None})
+    return made
 
 
-def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[TimelineFigure]:
+def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Row]:
     """Return the figures on kernels, launches and the queue."""
     work, total = trace.work, sum(busy.values(), Busy(0))
     ns = within.ns(work.s, work.e)
@@ -127,7 +87,7 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
     n, time = int(kernel.sum()), int(ns[kernel].sum(dtype=np.float64))
     mean = time / n if n else None
     made = [
-        TimelineFigure("kernels", n, "launches"),
+        measured("kernels", n, "launches"),
         measured("kernels_per_s", n / total.wall * 1e9 if total.wall else None, "1/s"),
         measured("mean_kernel_us", mean and mean / 1e3, "us"),
         measured("kernels_below_10us_pct", 100 * int(brief.sum()) / n if n else None, "%"),
@@ -137,7 +97,7 @@ def figures(trace: Trace, within: Within, busy: Mapping[int, Busy]) -> list[Time
     return [*made, *_launching(trace, within, ns)]  # rates and depths are per device
 
 
-def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
+def _launching(trace: Trace, within: Within, ns: Ints) -> list[Row]:
     """Return figures that compare the cost of a launch on the host with the work on the device.
 
     ``device_us_per_launch`` is the mean time of the kernels that one call starts: one kernel, or all nodes of a graph.
@@ -147,7 +107,7 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
     asked = np.flatnonzero((work.a0 != NONE) & (ns > 0))
     if not len(asked):
         why = "the profile contains no host calls that belong to device work"
-        return [TimelineFigure(name, None, unit, "not_collected", why) for name, unit in _OF_LAUNCHES.items()]
+        return [measured(name, None, unit, why, "not_collected") for name, unit in _OF_LAUNCHES.items()]
     # The time from one call to the next on the same thread is the cost of a launch on the host.
     mine = slice(None) if len(asked) == len(work.s) else asked  # a slice avoids a copy if all work is selected
     a0, a1, e = (column[mine] for column in (work.a0, work.a1, work.e))
@@ -178,17 +138,18 @@ def _launching(trace: Trace, within: Within, ns: Ints) -> list[TimelineFigure]:
     if calls >= _FEW_LAUNCHES:
         return made
     why = f"fewer than {_FEW_LAUNCHES} launches"
-    return [f if f.value is None else replace(f, status="suspect", reason=why) for f in made]
+    return [f if f["value"] is None else f | {"status": "suspect", "reason": why} for f in made]
 
 
 def measured(
     name: str, value: float | None, unit: str, why: str = "there was nothing to measure", status: str = "undefined"
-) -> TimelineFigure:
+) -> Row:
     """Return a figure; without a value, its status and why there is none."""
-    return TimelineFigure(name, None, unit, status, why) if value is None else TimelineFigure(name, value, unit)
+    known = {"status": status, "reason": why} if value is None else {"status": "ok", "reason": None}
+    return {"figure": name, "value": value, "unit": unit} | known
 
 
-def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow]:
+def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[Row]:
     """Return the ranges by name, those of the user first, with their time on the host and that of their device work.
 
     A range counts if the device work that it requested first begins in the windows, or without any, if it begins there
@@ -218,7 +179,13 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[RangeRow
     n, host, device = (np.bincount(of, weights, len(read["n"])) for weights in (None, length, ns))
     sources = read["source"].tolist()
     return [
-        RangeRow(read["name"][i], sources[i], int(n[i]), int(host[i]), int(device[i]) if trace.calls else None)
+        {
+            "range": read["name"][i],
+            "source": sources[i],
+            "count": int(n[i]),
+            "host_ns": int(host[i]),
+            "device_ns": int(device[i]) if trace.calls else None,
+        }
         for i in np.lexsort((-host, ~read["own"], n == 0))[:limit]
         if n[i]
     ]

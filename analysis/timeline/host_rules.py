@@ -7,15 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tomli
 from pydantic import TypeAdapter
 
 from .host_code import Frame
-
-if TYPE_CHECKING:
-    from .hot_code import HotCode
 
 
 @dataclass(frozen=True)
@@ -40,20 +36,6 @@ class CodeKind:
     waits: bool = False
     """Whether it must wait for the device."""
     part: str | None = None
-
-    def fits(self, row: HotCode) -> bool:
-        """Whether a row is of this kind."""
-        if self.part != (row.part and row.part.name):
-            return False
-        if self.causes and row.main_cause not in self.causes:
-            return False
-        if self.waits and row.waited_ns < host_rules().waited_share * row.idle_ns:
-            return False
-        if self.text is None and self.function is None:
-            return True
-        by_text = self.text is not None and self.text.search(row.frame.text or "")
-        functions = (row.frame.function, *row.below[:1])
-        return bool(by_text or (self.function and any(map(self.function.search, functions))))
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,20 @@ class HotCode:
     @property
     def kind(self) -> CodeKind:
         """What the code does, as far as it is recognised."""
-        return next(kind for kind in host_rules().kinds if kind.fits(self))
+        return next(kind for kind in host_rules().kinds if self._is(kind))
+
+    def _is(self, kind: CodeKind) -> bool:
+        if kind.part != (self.part and self.part.name):
+            return False
+        if kind.causes and self.main_cause not in kind.causes:
+            return False
+        if kind.waits and self.waited_ns < host_rules().waited_share * self.idle_ns:
+            return False
+        if kind.text is None and kind.function is None:
+            return True
+        by_text = kind.text is not None and kind.text.search(self.frame.text or "")
+        functions = (self.frame.function, *self.below[:1])
+        return bool(by_text or (kind.function and any(map(kind.function.search, functions))))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
 from ..workload import Workload
 from . import activity_tables, host_activity, idle, verdict
-from .activity_tables import TimelineFigure
+from .activity_tables import Row
 from .busy import Busy, ProgramCeiling, Within, busy, program_ceiling
 from .collectives import collectives
 from .doubts import TraceDoubt, doubts
@@ -59,14 +59,6 @@ class TimelineRequest:
     steady: bool = True
 
 
-@dataclass(frozen=True)
-class CauseRow:
-    """A cause of idle time with the host activity during its longest gaps."""
-
-    idle: Idle
-    doing: host_activity.Doing
-
-
 @dataclass
 class Timeline:
     """The analysis of one timeline; times in ns. The figures refer to ``windows``, only ``whole`` to the full trace."""
@@ -83,18 +75,19 @@ class Timeline:
     """What the program's ranges state of its phases, such as prefill and decode, within the windows."""
     selected: Selected
     """How the windows were chosen."""
-    causes: list[CauseRow]
+    causes: list[tuple[Idle, host_activity.Doing]]
+    """The causes of idle time with the host activity during their longest gaps."""
     gaps: list[tuple[Gap, host_activity.Doing]]
     edges: list[tuple[Gap, host_activity.Doing]]
     """The time before the first and after the last device work, with what the host does then."""
     all_gaps: idle.Gaps
     by_launch: bool
     """Whether the windows are the times in which devices do what requested ranges launched."""
-    kernels: list[activity_tables.KernelRow]
+    kernels: list[Row]
     total_kernels: int
-    copies: list[activity_tables.CopyRow]
-    figures: list[TimelineFigure]
-    ranges: list[activity_tables.RangeRow]
+    copies: list[Row]
+    figures: list[Row]
+    ranges: list[Row]
     operators: Operators
     """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
     collectives: Sequence[dict[str, Any]]
@@ -164,7 +157,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
     edges = _edges(trace)
     *done, start, end = host_activity.doing(trace, [*groups, *([edge] for edge in edges)])
     gaps = list(zip(longest, done, strict=False))
-    causes = [CauseRow(each, did) for each, did in zip(by_cause, done[len(longest) :], strict=True)]
+    causes = list(zip(by_cause, done[len(longest) :], strict=True))
     kernels, total_kernels = activity_tables.kernels(trace, within, asked.top_n, selection.requested)
     ranks = balance(trace, lanes, windows) if asked.range else balance(trace, over_all, [trace.whole])
     doubted = doubts(trace)
@@ -183,7 +176,7 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         selection.requested is not None,
         kernels,
         total_kernels,
-        activity_tables.copies(trace, windows),
+        activity_tables.copies(trace, within),
         _doubted_figures(activity_tables.figures(trace, within, lanes), doubted),
         activity_tables.ranges(trace, windows, asked.top_n),
         operators(trace, windows),
@@ -208,7 +201,7 @@ def _judge(made: Timeline, apart: Window | None) -> tuple[ApplicationVerdict, li
         _inner_waits(made),
         made.balance.uneven_pct if made.balance and made.late else 0.0,
     )
-    judged, findings = verdict.judge(made.trace, made.lanes, [row.idle for row in made.causes], about)
+    judged, findings = verdict.judge(made.trace, made.lanes, [cause for cause, _ in made.causes], about)
     judged = verdict.cap_confidence(judged, {doubt.of for doubt in made.doubts})
     if apart or _is_small_part(made):
         judged = replace(judged, confidence=min(judged.confidence, rules().limits.doubted))
@@ -241,18 +234,18 @@ def _phases_within(trace: Trace, windows: Sequence[Window]) -> list[dict[str, An
     return [each for each, start in begun if any(w.start <= start < w.end for w in windows)]
 
 
-def _doubted_figures(figures: list[TimelineFigure], doubted: Sequence[TraceDoubt]) -> list[TimelineFigure]:
+def _doubted_figures(figures: list[Row], doubted: Sequence[TraceDoubt]) -> list[Row]:
     """Return the figures, which are suspect if events are missing."""
     lost = ", ".join(doubt.code for doubt in doubted if doubt.of == "events")
     reason = f"the trace is incomplete ({lost})"
-    return [replace(f, status="suspect", reason=reason) if lost and f.status == "ok" else f for f in figures]
+    return [f | {"status": "suspect", "reason": reason} if lost and f["status"] == "ok" else f for f in figures]
 
 
 def _expected_savings(made: Timeline) -> dict[str, float]:
     """Return what changes of one kind are expected to save, in % of the wall time."""
-    wall = made.total.wall
+    wall, causes = made.total.wall, [cause for cause, _ in made.causes]
     link = made.trace.workload.manifest.link
-    return expected_from_pinning(made.copies, link, wall) | expected_from_graphs([c.idle for c in made.causes], wall)
+    return expected_from_pinning(made.copies, link, wall) | expected_from_graphs(causes, wall)
 
 
 def _inner_waits(made: Timeline) -> int:
@@ -395,11 +388,11 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """Return the sentences of evidence for each height."""
     evidence: dict[HeightName, list[str]] = defaultdict(list)
     total, wall, limits = made.total, max(made.total.wall, 1), rules().limits
-    figure = {f.name: f.value for f in made.figures if f.status == "ok"}
-    for row in made.causes:
-        height = rules().causes[row.idle.cause].height
-        if height and 100 * row.idle.ns / wall >= 1:
-            evidence[height].append(_idle_cause_text(row, wall))
+    figure = {f["figure"]: f["value"] for f in made.figures if f["status"] == "ok"}
+    for cause, doing in made.causes:
+        height = rules().causes[cause.cause].height
+        if height and 100 * cause.ns / wall >= 1:
+            evidence[height].append(_idle_cause_text(cause, doing, wall))
     brief, launching = figure.get("kernels_below_10us_pct"), []
     if figure.get("launch_bound_index") is not None:
         launching.append(sentence("launch_bound", figure=figure))
@@ -408,15 +401,15 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     evidence["launch"] += launching
     evidence["gpu"] += launching
     link = made.trace.workload.manifest.link
-    large = [row for row in made.copies[:_NAMED] if 100 * row.ns / wall >= 1]
+    large = [row for row in made.copies[:_NAMED] if 100 * row["ns"] / wall >= 1]
     # The time that copies of one direction cost is known only if no copy overlaps a kernel.
     apart = len(large) > 1 and not total.overlapped_copies
     for copied in large:
-        known = apart and copied.ns < wall
-        without = sentence("without_copies", factor=wall / (wall - copied.ns)) if known else ""
+        known = apart and copied["ns"] < wall
+        without = sentence("without_copies", factor=wall / (wall - copied["ns"])) if known else ""
         evidence["copies"].append(_copy_text(copied, wall, link) + without)
-    computing = [k for k in made.kernels if not k.communication][:2]
-    evidence["gpu"] += [sentence("kernel_share", kernel=k, name=_cut_name(k.name)) for k in computing]
+    computing = [k for k in made.kernels if not k["communication"]][:2]
+    evidence["gpu"] += [sentence("kernel_share", kernel=k, name=_cut_name(k["kernel"])) for k in computing]
     communication = evidence["communication"]
     if made.balance:
         communication += rank_evidence(made.balance, made.late)
@@ -430,31 +423,31 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     return evidence
 
 
-def _idle_cause_text(row: CauseRow, wall: int) -> str:
+def _idle_cause_text(idle: Idle, doing: host_activity.Doing, wall: int) -> str:
     """A sentence on one cause of idle time."""
-    text = sentence("idle_cause", idle=row.idle, share=row.idle.ns / wall)
-    if row.idle.gaps:
-        text += sentence("idle_gaps", idle=row.idle)
-    if row.doing.range:
-        text += f", in {_cut_name(row.doing.range)}"
-    if row.doing.operations:
-        operations = [sentence("operation", name=_cut_name(name), ns=ns) for name, ns in row.doing.operations]
+    text = sentence("idle_cause", idle=idle, share=idle.ns / wall)
+    if idle.gaps:
+        text += sentence("idle_gaps", idle=idle)
+    if doing.range:
+        text += f", in {_cut_name(doing.range)}"
+    if doing.operations:
+        operations = [sentence("operation", name=_cut_name(name), ns=ns) for name, ns in doing.operations]
         text += sentence("main_operations", operations=operations)
     return text
 
 
-def _copy_text(row: activity_tables.CopyRow, wall: int, link: PcieLink | None) -> str:
-    kind = {True: "pinned", False: "pageable", None: "unknown type of host memory"}[row.pinned]
-    side = f", {kind}" if row.direction in ("h2d", "d2h") else ""
-    several = row.copies > 1
-    rate = sentence("copy_rate" if several else "copy_rate_once", row=row) if row.gbs else ""
-    size = "" if row.bytes is None else sentence("copy_sizes" if several else "copy_size", mb=row.bytes / 1e6)
-    large = row.bytes is not None and row.bytes >= rules().limits.large_copy_bytes * row.copies
+def _copy_text(row: Row, wall: int, link: PcieLink | None) -> str:
+    memory, moved, gbs, limits = row["host_memory"], row["bytes"], row["gbs"], rules().limits
+    side = f", {memory or 'unknown type of host memory'}" if row["direction"] in ("h2d", "d2h") else ""
+    several = row["copies"] > 1
+    rate = sentence("copy_rate" if several else "copy_rate_once", row=row) if gbs else ""
+    size = "" if moved is None else sentence("copy_sizes" if several else "copy_size", mb=moved / 1e6)
+    large = moved is not None and moved >= limits.large_copy_bytes * row["copies"]
     slow = ""
-    if link and row.gbs and side and large and row.gbs < rules().limits.slow_link * link.gbs:
-        pinned = "" if row.pinned else sentence("copy_pinned", gbs=rules().limits.pinned * link.gbs)
+    if link and gbs and side and large and gbs < limits.slow_link * link.gbs:
+        pinned = "" if memory == "pinned" else sentence("copy_pinned", gbs=limits.pinned * link.gbs)
         slow = sentence("copy_slow", link=link, pinned=pinned)
-    return sentence("copies", row=row, share=row.ns / wall, side=side, size=size, rate=rate, slow=slow)
+    return sentence("copies", row=row, share=row["ns"] / wall, side=side, size=size, rate=rate, slow=slow)
 
 
 def _cut_name(name: str) -> str:

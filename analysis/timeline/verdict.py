@@ -11,7 +11,7 @@ from ..base.digits import digits
 from ..base.text import MOST_OF_TIME, gain_text
 from ..catalogue.thresholds import threshold
 from ..store.manifest import PcieLink
-from .activity_tables import CopyRow
+from .activity_tables import Row
 from .busy import Busy
 from .idle import Idle
 from .rules import GainKind, rules
@@ -282,7 +282,7 @@ def speedup(saved_pct: float) -> float | None:
     return None if saved_pct >= 100 else 100 / (100 - saved_pct)
 
 
-def expected_from_pinning(copies: Sequence[CopyRow], link: PcieLink | None, wall: int) -> dict[str, float]:
+def expected_from_pinning(copies: Sequence[Row], link: PcieLink | None, wall: int) -> dict[str, float]:
     """Return, under ``pin``, what copies from pinned instead of pageable memory would save in % of the wall time.
 
     It is known if the link is, and if the copies are large enough to use it.
@@ -291,11 +291,11 @@ def expected_from_pinning(copies: Sequence[CopyRow], link: PcieLink | None, wall
     slow = [
         row
         for row in copies
-        if row.pinned is False and row.gbs and (row.bytes or 0) >= limits.large_copy_bytes * row.copies
+        if row["host_memory"] == "pageable" and row["gbs"] and row["bytes"] >= limits.large_copy_bytes * row["copies"]
     ]
     if link is None or not slow:
         return {}
-    saved = sum(row.ns * max(0.0, 1 - (row.gbs or 0.0) / (limits.pinned * link.gbs)) for row in slow)
+    saved = sum(row["ns"] * max(0.0, 1 - row["gbs"] / (limits.pinned * link.gbs)) for row in slow)
     return {"pin": 100 * saved / max(wall, 1)}
 
 

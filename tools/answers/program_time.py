@@ -25,7 +25,7 @@ _OTHERS: dict[HeightName, str] = {
 
 def time_lines(made: Timeline, heights: Heights) -> list[str]:
     """Return the lines; parts of less than half a percent of the time are left out."""
-    share = shares(made.lanes, [row.idle for row in made.causes])
+    share = shares(made.lanes, [idle for idle, _ in made.causes])
     others = [f"{words} {share[height]:.1f} %" for height, words in _OTHERS.items() if share[height] >= _LEAST_PCT]
     lines = [_device_line(made, heights, share["gpu"]), _host_line(made, share["host"] + share["launch"])]
     edges = made.host.edges_text() if made.host else ""

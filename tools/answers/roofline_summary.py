@@ -1,4 +1,4 @@
-"""Short tables: of compute_roofline, with what matters and long names only once; operators, collectives and phases."""
+"""Short tables: of compute_roofline, with what matters and long names only once; operators and phases."""
 
 from __future__ import annotations
 
@@ -97,11 +97,6 @@ def operator_table(analysed: Operators, top_n: int) -> Table:
         for row in analysed.shape_rows[:top_n]
     ]
     return table_from("operators", rows, len(analysed.shape_rows))
-
-
-def collective_table(collectives: Sequence[Row], top_n: int) -> Table:
-    """Return the collectives with the most time, with their bus bandwidth and the time of the transfer alone."""
-    return table_from("collectives", collectives[:top_n], len(collectives))
 
 
 def phase_table(phases: Sequence[Row], top_n: int) -> Table:

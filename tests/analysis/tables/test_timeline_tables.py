@@ -47,7 +47,7 @@ def read(store: Store, made: Made) -> tuple[list[dict[str, Any]], ...]:
         tables = [table_rows(workload, name) for name in ("steps", "lanes", "gaps")]
         steady = timeline(workload, TimelineRequest(steady=False))
     assert Counter({row["cause"]: 0 for row in tables[2]}) + _by_cause(tables[2]) == Counter(
-        {row.idle.cause: row.idle.ns for row in steady.causes}
+        {idle.cause: idle.ns for idle, _ in steady.causes}
     ), "the causes are those of compute_timeline"
     for name, rows in zip(("steps", "lanes", "gaps"), tables, strict=True):
         assert all(list(row) == list(schema()[name].columns) for row in rows), "columns as documented, in order"

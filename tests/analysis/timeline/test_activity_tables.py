@@ -33,14 +33,14 @@ def replays(gap_us: int, *, first: str = "kernel") -> Made:
 
 @pytest.mark.parametrize(("gap_us", "index"), [(0, 1.0), (950, 2.0)])
 def test_a_graph_launch_counts_with_all_its_kernels(tmp_path: Path, gap_us: int, index: float) -> None:
-    found = {f.name: f.value for f in told(tmp_path, replays(gap_us)).figures}
+    found = {f["figure"]: f["value"] for f in told(tmp_path, replays(gap_us)).figures}
     assert found["launch_bound_index"] == pytest.approx(index, rel=1e-3)
     assert found["device_us_per_launch"] == pytest.approx(950)
     assert found["mean_kernel_us"] == pytest.approx(19)
 
 
 def test_a_graph_that_begins_with_a_fill_counts_as_one_launch(tmp_path: Path) -> None:
-    found = {f.name: f.value for f in told(tmp_path, replays(0, first="fill")).figures}
+    found = {f["figure"]: f["value"] for f in told(tmp_path, replays(0, first="fill")).figures}
     assert found["device_us_per_launch"] == pytest.approx(49 * 19)
 
 
@@ -63,19 +63,19 @@ def test_ranges_count_by_their_device_work_and_parts_are_no_more_than_the_whole(
     found = told(tmp_path, ahead(), steady=True)
     [(start, end)] = found.windows
     steps = (end - start) // MS
-    of = {row.name: row for row in found.ranges}
-    assert 5 <= steps < 10 and of["step"].count == steps, "those launched before the window count as well"
-    assert of["half"].count == 4 * steps
-    assert of["step"].device_ns == of["half"].device_ns == steps * MS, (
+    of = {row["range"]: row for row in found.ranges}
+    assert 5 <= steps < 10 and of["step"]["count"] == steps, "those launched before the window count as well"
+    assert of["half"]["count"] == 4 * steps
+    assert of["step"]["device_ns"] == of["half"]["device_ns"] == steps * MS, (
         "neither nested nor overlapping work counts twice"
     )
-    assert of["step"].host_ns == steps * 90 * US
+    assert of["step"]["host_ns"] == steps * 90 * US
 
 
 def test_ranges_without_device_work_count_by_their_time_on_the_host(tmp_path: Path) -> None:
-    of = {row.name: row for row in told(tmp_path / "whole", ahead()).ranges}
-    assert (of["log"].count, of["log"].host_ns, of["log"].device_ns) == (10, 10 * 4 * US, 0)
-    assert "log" not in {row.name for row in told(tmp_path / "steady", ahead(), steady=True).ranges}
+    of = {row["range"]: row for row in told(tmp_path / "whole", ahead()).ranges}
+    assert tuple(of["log"][name] for name in ("count", "host_ns", "device_ns")) == (10, 10 * 4 * US, 0)
+    assert "log" not in {row["range"] for row in told(tmp_path / "steady", ahead(), steady=True).ranges}
 
 
 def test_device_work_belongs_to_ranges_of_its_own_process(tmp_path: Path) -> None:
@@ -84,7 +84,10 @@ def test_device_work_belongs_to_ranges_of_its_own_process(tmp_path: Path) -> Non
         made.range("step", 0, 100 * US, pid=pid)
         made.launch("k", (10 * US, 12 * US), (pid * MS, pid * MS + pid * 100 * US), pid=pid)
     rows = told(tmp_path, made).ranges
-    assert [(row.name, row.count, row.device_ns) for row in rows] == [("step", 1, 100 * US), ("step", 1, 200 * US)]
+    assert [(row["range"], row["count"], row["device_ns"]) for row in rows] == [
+        ("step", 1, 100 * US),
+        ("step", 1, 200 * US),
+    ]
 
 
 def test_a_window_without_ranges_has_none(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_graph_is_expected_to_leave_the_latency_of_queued_operations(tmp_path:
         made.launch("b", (t + 3 * US, t + 5 * US), (t + 32 * US, t + 42 * US))
         t += 42 * US
     analysed = told(tmp_path, made, steady=False)
-    by_cause = {row.idle.cause: row.idle for row in analysed.causes}
+    by_cause = {idle.cause: idle for idle, _ in analysed.causes}
     finding = next(f for f in analysed.findings if f.height == "launch")
     _, upper, expected = gain_of(finding, "Launch the whole step as one graph")
     saved = by_cause["launch"].ns - by_cause["launch"].gaps * 2 * US

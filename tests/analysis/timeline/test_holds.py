@@ -22,7 +22,7 @@ def queued_work() -> Made:
 
 def idle_ms(tmp_path: Path, made: Made) -> dict[str, float]:
     analysed = told(tmp_path, made, steady=False)
-    return {row.idle.cause: row.idle.ns / 1e6 for row in analysed.causes}
+    return {idle.cause: idle.ns / 1e6 for idle, _ in analysed.causes}
 
 
 def test_a_wait_that_ends_in_a_gap_explains_it_and_one_that_goes_on_does_not(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ def told(tmp_path: Path, made: Made) -> Timeline:
 def holds(found: Timeline) -> None:
     total = found.total
     assert 0 <= total.any <= total.wall and 0 <= total.exposed_copies <= total.memory
-    assert sum(row.idle.ns for row in found.causes) == total.idle
-    assert all(row.idle.ns > 0 for row in found.causes)
+    assert sum(idle.ns for idle, _ in found.causes) == total.idle
+    assert all(idle.ns > 0 for idle, _ in found.causes)
 
 
 def test_one_kernel_that_takes_no_time(tmp_path: Path) -> None:

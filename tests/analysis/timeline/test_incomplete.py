@@ -46,8 +46,8 @@ def test_launches_without_execution_are_counted_and_located(tmp_path: Path, miss
     analysed = told(tmp_path, without(busy(), set(missing)))
     assert doubt_codes(analysed) == ["lost_launches"] and words in analysed.doubts[0].text
     assert analysed.verdict.confidence <= 0.5
-    assert {f.status for f in analysed.figures if f.value is not None} == {"suspect"}
-    assert all("lost_launches" in (f.reason or "") for f in analysed.figures if f.value is not None)
+    assert {f["status"] for f in analysed.figures if f["value"] is not None} == {"suspect"}
+    assert all("lost_launches" in (f["reason"] or "") for f in analysed.figures if f["value"] is not None)
 
 
 def test_threads_whose_launches_are_missing_are_counted(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_stream_that_falls_silent_is_named_with_what_was_launched_to_it(tmp_pa
     (doubt,) = [d for d in analysed.doubts if d.code == "silent_streams"]
     since = kept * 50 + 0.995
     assert f"stream 9 ({30 - kept} of 30 launches, from {since:.4g} ms on)" in doubt.text
-    assert {f.status for f in analysed.figures if f.value is not None} == {"suspect"}
+    assert {f["status"] for f in analysed.figures if f["value"] is not None} == {"suspect"}
 
 
 def test_launches_without_work_between_others_of_their_stream_are_no_silence(tmp_path: Path) -> None:

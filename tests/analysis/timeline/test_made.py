@@ -26,7 +26,7 @@ def told(tmp_path: Path, made: Made, **asked: object) -> Timeline:
 
 
 def shares(found: Timeline) -> dict[str, float]:
-    return {row.idle.cause: 100 * row.idle.ns / found.total.wall for row in found.causes}
+    return {idle.cause: 100 * idle.ns / found.total.wall for idle, _ in found.causes}
 
 
 def sync_per_operation() -> Made:
@@ -146,7 +146,7 @@ def test_the_verdict_is_the_cause_that_was_built_in(tmp_path: Path, case: str) -
     make, height = CASES[case]
     found = told(tmp_path, make())
     assert found.verdict.height == height, shares(found)
-    assert sum(row.idle.ns for row in found.causes) == found.total.idle
+    assert sum(idle.ns for idle, _ in found.causes) == found.total.idle
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -245,7 +245,7 @@ def test_without_host_calls_the_cause_is_unknown_and_nothing_is_confident(tmp_pa
     made.events = [e for e in made.events if e["kind"] == "kernel"]
     found = told(tmp_path, made)
     assert found.verdict.height == "unknown" and found.verdict.confidence == 0
-    assert {f.name: f.status for f in found.figures}["launch_bound_index"] == "not_collected"
+    assert {f["figure"]: f["status"] for f in found.figures}["launch_bound_index"] == "not_collected"
     busy = Made(events=[e for e in graph().events if e["kind"] == "kernel"])
     assert told(tmp_path, busy).verdict.height == "gpu", "a device that is busy needs no host to say so"
 
@@ -266,7 +266,7 @@ def test_warm_up_is_left_out_unless_asked_for(tmp_path: Path) -> None:
 def test_a_range_is_a_window_of_its_own(tmp_path: Path) -> None:
     found = told(tmp_path, pipeline(), range="read batch")
     assert (found.selected, len(found.windows), found.wall_ns) == ("range", 8, 8 * 20 * MS)
-    assert found.total.any == 0 and sum(row.idle.ns for row in found.causes) == found.wall_ns
+    assert found.total.any == 0 and sum(idle.ns for idle, _ in found.causes) == found.wall_ns
     assert told(tmp_path, pipeline(), range="^rea").wall_ns == 8 * 20 * MS, "a pattern works too"
     with pytest.raises(NotFound, match="read batch"):
         told(tmp_path, pipeline(), range="read batsh")
@@ -284,8 +284,8 @@ def test_a_range_has_the_work_that_it_launched_and_not_what_runs_while_it_is_ope
         made.launch("gradient", (asked, asked + 5 * US), (begun, begun + 35 * MS))
     analysed = told(tmp_path, made, range="backward")
     assert (analysed.windows, analysed.total.any) == ([Window(30 * MS, 100 * MS)], 70 * MS)
-    assert [(k.name, k.calls, k.ns) for k in analysed.kernels] == [("gradient", 2, 70 * MS)]
-    parts = {row.name: row.device_ns for row in told(tmp_path / "all", made).ranges}
+    assert [(k["kernel"], k["calls"], k["ns"]) for k in analysed.kernels] == [("gradient", 2, 70 * MS)]
+    parts = {row["range"]: row["device_ns"] for row in told(tmp_path / "all", made).ranges}
     assert parts == {"step": 98 * MS, "forward": 28 * MS, "backward": 70 * MS}
 
 
@@ -321,7 +321,7 @@ def test_random_timelines_of_several_streams_devices_and_processes_agree_with_br
         assert of.communication == covered("kernel", talks=(True,))
         assert of.memory == covered("copy", "fill")
         assert (of.copies, of.fills) == (covered("copy"), covered("fill"))
-    assert sum(row.idle.ns for row in found.causes) == found.total.idle
+    assert sum(idle.ns for idle, _ in found.causes) == found.total.idle
 
 
 def test_events_without_a_usable_time_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -385,9 +385,9 @@ def test_what_launches_cost_is_suspect_where_there_are_hardly_any(tmp_path: Path
     for i in range(2):
         made.launch("k", (i * MS, i * MS + 5 * US), (i * MS + 10 * US, i * MS + 11 * US))
     found = told(tmp_path, made)
-    of = {f.name: f for f in found.figures}
-    assert (of["launch_bound_index"].status, of["queue_depth"].status) == ("suspect", "suspect")
-    assert of["kernels"].status == "ok"
+    of = {f["figure"]: f for f in found.figures}
+    assert (of["launch_bound_index"]["status"], of["queue_depth"]["status"]) == ("suspect", "suspect")
+    assert of["kernels"]["status"] == "ok"
     assert not any("launch-bound index" in line for f in found.findings for line in f.evidence)
 
 

@@ -43,7 +43,7 @@ def test_a_wait_that_is_long_for_that_machine_stays_a_wait(tmp_path: Path) -> No
     for i in range(500):
         made.launch(f"k{i % 10}", (t, t + 150 * US), (t + 5 * MS, t + 5 * MS + 3 * US))
         t += 6 * MS
-    assert told(tmp_path, made).causes[0].idle.cause == "waiting"
+    assert told(tmp_path, made).causes[0][0].cause == "waiting"
 
 
 def test_launches_that_block_or_queue_up_are_as_quick_as_any(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_launches_that_block_or_queue_up_are_as_quick_as_any(tmp_path: Path) -> 
         t += 3 * MS
     found = told(tmp_path, made)
     assert scale_limits(found.trace) == rules().limits
-    assert found.causes[0].idle.cause == "host"
+    assert found.causes[0][0].cause == "host"
     queued = Made()
     for i in range(50):
         queued.launch("k", (i * MS, i * MS + MS), (i * MS + 900 * US, i * MS + 1900 * US))

@@ -33,7 +33,7 @@ def test_a_wait_is_communication_only_if_communication_ends_with_it(
     tmp_path: Path, other: str | None, cause: str
 ) -> None:
     analysed = told(tmp_path, late_work(other), steady=False)
-    waits = {row.idle.cause for row in analysed.causes} & {"communication", "waiting"}
+    waits = {idle.cause for idle, _ in analysed.causes} & {"communication", "waiting"}
     assert cause in waits and ("communication" in waits) == (cause == "communication")
 
 
