@@ -15,10 +15,10 @@ from ..analysis.store.integrity import store_problem_behind
 from ..analysis.store.store import Store
 from ..tools.answers.source_text import allowing, roots_of
 from ..tools.base.arguments import model, validate_arguments
-from ..tools.base.progress import Activity, Listener, listening
+from ..tools.base.progress import listening
 from ..tools.base.results import Result
 from ..tools.cancel_run import cancel_run
-from ..tools.get_run import LONGEST_WAIT_S, RunResult, get_run
+from ..tools.get_run import LOOK_S, RunResult, get_run
 from ..tools.running.run_state import FINAL
 from .answers import Answer
 
@@ -31,7 +31,6 @@ _WHOLE: Asked = {"limit": ALL, "top_n": ALL, "detail": "full"}
 """What methods set for tools with such parameters: everything."""
 _HIDDEN = frozenset(("store", "workload", "offset", "wait_s"))
 """Parameters of tools that methods do not have."""
-_STEP_S = 2.0
 
 
 def verb(
@@ -59,10 +58,7 @@ def verb(
         asked = check_arguments(tool, options | self._about(subject))
         asked |= {each: value for each, value in fixed.items() if each not in options}
         with nullcontext() if around is None else _CONTEXTS[further](around):
-            if "wait_s" in known:
-                result = wait_for_result(self._store, tool, asked, around)
-            else:
-                result = call(self._store, tool, asked)
+            result = (wait_for_result if "wait_s" in known else call)(self._store, tool, asked)
         return Answer(result, main, picture and partial(picture, self._store, result, asked))
 
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD), *shown.parameters.values()]
@@ -88,21 +84,18 @@ def call(store: Store, tool: Callable[..., R], asked: Asked) -> R:
         return tool(store, **asked)
 
 
-def wait_for_result(store: Store, tool: Callable[..., Any], asked: Asked, progress: Listener | None) -> Any:
-    """Start a run with ``tool``, wait for it and return its result; ``progress`` is called with what it is doing.
+def wait_for_result(store: Store, tool: Callable[..., Any], asked: Asked) -> Any:
+    """Start a run with ``tool``, wait for it and return its result; what it is doing is reported meanwhile.
 
     Raises RunFailed if the run fails, and NotAllowed if the store is open for reading only. An interrupt, or an
-    exception that ``progress`` raises, cancels the run.
+    exception that a listener raises, cancels the run.
     """
     if store.read_only:
         raise NotAllowed("Nothing can be run", "the store is open for reading only", "Open it without read_only")
-    result, told = call(store, tool, {**asked, "wait_s": 0}), ""
+    result = call(store, tool, {**asked, "wait_s": 0})
     try:
         while result.state not in FINAL:
-            if progress and result.progress != told:
-                told = result.progress
-                progress(Activity(told))
-            result = get_run(store, result.run_id, wait_s=_STEP_S if progress else LONGEST_WAIT_S)
+            result = get_run(store, result.run_id, wait_s=LOOK_S)
     except BaseException:
         cancel_run(store, result.run_id)
         raise

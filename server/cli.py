@@ -21,7 +21,7 @@ from .commands.team import foreign_entries
 from .commands.verbs import BY_NAME, BY_TOOL
 from .commands.verbs.command_names import problem_with_commands
 from .terminal import log
-from .terminal.outcome import INTERRUPTED, MEANINGS, OK, Misuse, Outcome, refuse, tell, unread
+from .terminal.outcome import INTERRUPTED, MEANINGS, Misuse, Outcome, refuse, tell
 from .terminal.progress_bar import show_progress
 from .terminal.wording import problem
 
@@ -55,9 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Problem as refusal:
         names_tools = as_json or isinstance(refusal, Misuse) or _command_in(words)[1] in _NAME_TOOLS
         return refuse(refusal if names_tools else problem_with_commands(refusal), as_json)
-    except BrokenPipeError:
-        unread()
-        return OK
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -29,6 +29,8 @@ from .running.run_state import FINAL, BenchmarkRun, ProfileRun, RunState
 
 LONGEST_WAIT_S = 50.0
 """The maximum time in seconds that a call waits, because clients give up after a minute."""
+LOOK_S = 2.0
+"""How long one look at a run takes, in seconds, where somebody waits for its end and wants to see its progress."""
 _KERNELS = 5
 _NEXT_OF_ROUND = 2
 

@@ -17,7 +17,7 @@ from .options import command_facts, declare
 from .verbs import BY_NAME, VERBS
 
 if TYPE_CHECKING:
-    from .verbs.answers import VerbCommand
+    from .verbs.command import VerbCommand
 
 NAMES = (*(verb.name for verb in VERBS), *(name for name, facts in command_facts().items() if "function" in facts))
 """The subcommands in the order of the help."""
@@ -46,7 +46,7 @@ class FunctionCommand:
 def command(name: str) -> FunctionCommand | VerbCommand:
     """The command with this name: a function of this package, or a verb."""
     if name in BY_NAME:
-        from .verbs.answers import VerbCommand
+        from .verbs.command import VerbCommand
 
         return VerbCommand(BY_NAME[name])
     return FunctionCommand(name)

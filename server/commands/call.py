@@ -4,56 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import sys
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from ...analysis.base.problems import Problem, near
+from ...analysis.base.problems import near
 from ...analysis.store.store import Store
-from ...tools.base.results import Result
 from ..terminal.outcome import Misuse, Outcome
 from ..terminal.wording import problem
-
-_POLL_S = 2.0
-"""How long one look at a run waits, in seconds: how often its progress is reported."""
-
-
-def finish_call(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """Call a tool and return its answer. Wait for a run that it started, because no run may outlive this process."""
-    from ..mcp.toolbox import answer, tool_named
-
-    if tool_named(tool).executes:
-        return _finish_run(store, tool, arguments)
-    return answer(store, tool, arguments)
-
-
-def _finish_run(store: Store, tool: str, arguments: dict[str, Any]) -> Result | Problem:
-    """Start a run and wait for its end; every look at it reports its progress.
-
-    SIGTERM cancels it, like an interrupt, because a shell's background jobs ignore interrupts.
-    """
-    from ...tools.get_run import LONGEST_WAIT_S, RunResult
-    from ...tools.running import start as launch
-    from ...tools.running.run_state import FINAL
-    from ..mcp.toolbox import answer, tool_named
-
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        reply = answer(store, tool, {"wait_s": _POLL_S, **arguments} if tool_named(tool).waits else arguments)
-        while launch.live_runs() and isinstance(reply, RunResult) and reply.state not in FINAL:
-            reply = answer(store, "get_run", {"run_id": reply.run_id, "wait_s": _POLL_S})
-        return reply
-    except KeyboardInterrupt:
-        stopped = launch.live_runs()
-        for run_id in stopped:
-            answer(store, "cancel_run", {"run_id": run_id})
-        if not stopped:
-            raise
-        return answer(store, "get_run", {"run_id": stopped[-1], "wait_s": LONGEST_WAIT_S})
-    finally:
-        launch.stop_all()
-
 
 _EXAMPLE = 'Example: rooflens call list_workloads \'{"workload": "latest"}\''
 
@@ -114,7 +72,8 @@ def _tool(name: str) -> Tool:
 def call_tool(options: Namespace, store: Store) -> int:
     """Call the tool and print its answer, as JSON unless --text or --csv chooses another form."""
     from .verbs import verb_of_call
-    from .verbs.answers import call_and_print, chosen_form
+    from .verbs.answers import chosen_form
+    from .verbs.command import call_and_print
 
     form = chosen_form(options, default="json")
     _tool(options.tool)

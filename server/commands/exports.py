@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 from ...analysis.store.store import Store, write_atomically
-from ..terminal.outcome import OK, Misuse, Outcome
+from ..terminal.outcome import Misuse, Outcome
 from ..terminal.wording import problem
 
 _UNSAFE = re.compile(r"[^\w.+-]+")
@@ -58,8 +57,8 @@ def _refuse_others(target: Path) -> None:
     raise problem("not_a_report", file=target)
 
 
-def write_report(options: Namespace, store: Store) -> int | Outcome:
-    """Write the page, and print its path."""
+def write_report(options: Namespace, store: Store) -> Outcome:
+    """Write the page, and print its path or the page itself."""
     from ...tools.answers.source_text import allowing, roots_of
 
     to_output = options.output == "-"
@@ -67,8 +66,7 @@ def write_report(options: Namespace, store: Store) -> int | Outcome:
         raise Misuse("-o - and --json both write to the standard output", "Omit one of them")
     with allowing(roots_of(options.source_root)):
         if to_output:
-            sys.stdout.write(_page(store, options.workloads)[1])
-            return OK
+            return Outcome({}, [_page(store, options.workloads)[1].removesuffix("\n")], verbatim=True)
         written = write(store, options.workloads, Path(options.output) if options.output else None)
     return Outcome({"file": str(written)}, [f"{written}: open it in a browser"])
 

@@ -6,11 +6,10 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from ...analysis.base.problems import Problem
 from ...analysis.store.store import Store
+from ..mcp.tool_calls import ask
 from ..terminal.outcome import REFUSED, Outcome
 from ..terminal.wording import problem
-from .call import finish_call
 
 
 def examine_machine(options: Namespace, store: Store) -> Outcome:
@@ -47,9 +46,7 @@ def write_check(options: Namespace, store: Store) -> Outcome:
     refuse_existing(target)
     if target.suffix not in (".md", ".json"):
         raise problem("unknown_extension", name=target.name)
-    answer = finish_call(store, "check_counters", {"device": options.device} if options.device else {})
-    if isinstance(answer, Problem):
-        raise answer
+    answer = ask(store, "check_counters", {"device": options.device} if options.device else {})
     assert isinstance(answer, RunResult)
     words = [*answer.notes, *answer.warnings]
     facts: dict[str, Any] = {"file": None, "off": [], "notes": list(words), "problem": answer.problem}

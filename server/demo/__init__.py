@@ -16,11 +16,8 @@ from ...analysis.base.temporary_files import private_folder
 from ...analysis.base.text import count_text, figure, inert
 from ...analysis.store.store import Store
 from ...tools.base.results import Result, Table
-from ...tools.get_run import LONGEST_WAIT_S
 from ...tools.rendering.layout import heading
-from ...tools.run_peak_benchmarks import run_peak_benchmarks
-from ...tools.running import start as launch
-from ..mcp.toolbox import answer
+from ..mcp.tool_calls import ask
 from ..terminal.tables import fit_table
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -59,16 +56,16 @@ def _step(
 ) -> Iterator[str]:
     yield f"{title}\n"
     for name in parts.get("samples", ()):
-        done: Any = _call(store, "import_profile", path=str(SAMPLES / name), name=name, tags=["sample"])
+        done: Any = ask(store, "import_profile", {"path": str(SAMPLES / name), "name": name, "tags": ["sample"]})
         kernels = count_text(done.kernels, "kernel")
         yield f"   {name}: workload {done.workload}, {done.arch}, {kernels}, {done.counters} counters"
     if query:
         yield from (f"   {line}" for line in [*query.splitlines(), ""])
-        yield from _show(_call(store, "query_counters", sql=query))
+        yield from _show(ask(store, "query_counters", {"sql": query}))
     for call in parts.get("answers", ()):
-        yield from _show(_call(store, call["tool"], **call["arguments"]), **call)
+        yield from _show(ask(store, call["tool"], call["arguments"]), **call)
     for options in parts.get("pictures", ()):
-        drawn: Any = _call(store, "plot", **options)
+        drawn: Any = ask(store, "plot", options)
         folder.mkdir(parents=True, exist_ok=True)
         for path in (Path(drawn.png_path), Path(drawn.svg_path)):
             copy = folder / f"{options['workload']}-{options['kind']}{path.suffix}"
@@ -78,22 +75,13 @@ def _step(
     yield from [""] if remark or not (query or parts.get("answers")) else []
 
 
-def _call(store: Store, tool: str, **arguments: Any) -> Result:
-    result = answer(store, tool, arguments)
-    if isinstance(result, Problem):
-        raise result
-    return result
-
-
 def _ceilings(store: Store, columns: list[str]) -> Iterator[str]:
     """Measure what the GPU of this machine, or else the processor, can reach."""
     try:
-        measured = run_peak_benchmarks(store, mode="quick", wait_s=LONGEST_WAIT_S)
+        measured: Any = ask(store, "run_peak_benchmarks", {"mode": "quick"})
     except Problem as problem:
         yield f"   Not measured: {problem.text}\n"
         return
-    finally:
-        launch.stop_all()
     if measured.ceilings is None or measured.state != "done":
         yield f"   Not measured: {measured.problem or measured.progress}\n"
         return

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
 from ...analysis.base.problems import Problem
 from ...analysis.base.text import inert
@@ -65,48 +64,28 @@ class Misuse(Problem):
 
 
 def tell(outcome: Outcome, as_json: bool) -> int:
-    """Print an outcome and return its exit status, even if the reader closes the output early."""
-    with _read_or_not():
-        _tell(outcome, as_json)
-    return outcome.status
-
-
-def _tell(outcome: Outcome, as_json: bool) -> None:
+    """Print an outcome and return its exit status."""
     if as_json:
         from ...tools.rendering.document import clean
 
         for _ in outcome.words:
             pass
         print_json(clean(dict(outcome.facts)))
-        return
+        return outcome.status
     for line in outcome.words:
         print_line(line, verbatim=outcome.verbatim)
     if outcome.complaint:
-        print(inert(outcome.complaint), file=sys.stderr)
+        complain(outcome.complaint)
+    return outcome.status
 
 
 def refuse(problem: Problem, as_json: bool) -> int:
     """Print a problem and return the exit status."""
-    with _read_or_not():
-        if as_json:
-            print_json({"error": error_facts(problem)})
-        else:
-            print(inert(problem.text), file=sys.stderr)
+    if as_json:
+        print_json({"error": error_facts(problem)})
+    else:
+        complain(problem.text)
     return USAGE if isinstance(problem, Misuse) else REFUSED
-
-
-@contextmanager
-def _read_or_not() -> Iterator[None]:
-    """Ignore that a reader closes the output: only printing ends."""
-    try:
-        yield
-    except BrokenPipeError:
-        unread()
-
-
-def unread() -> None:
-    """Discard further output, because its reader has closed it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def error_facts(problem: Problem) -> dict[str, str]:
@@ -117,9 +96,22 @@ def error_facts(problem: Problem) -> dict[str, str]:
 def print_line(line: str, *, verbatim: bool = False) -> None:
     """Print text for people, in place of the progress that is shown."""
     progress_bar.clear()
-    print(line if verbatim else inert(line), flush=True)
+    _print(line if verbatim else inert(line), sys.stdout)
 
 
 def print_json(facts: Any) -> None:
     """Print one JSON object."""
-    print(json.dumps(facts, ensure_ascii=False, allow_nan=False), flush=True)
+    _print(json.dumps(facts, ensure_ascii=False, allow_nan=False), sys.stdout)
+
+
+def complain(text: str) -> None:
+    """Print a message for people to stderr."""
+    _print(inert(text), sys.stderr)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print text. If the reader has closed the stream, only printing ends: all further output is discarded."""
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

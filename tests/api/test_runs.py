@@ -13,16 +13,17 @@ from rooflens.api import calls
 
 
 @pytest.mark.parametrize("raised", [ZeroDivisionError, SystemExit, KeyboardInterrupt])
-def test_whatever_progress_raises_cancels_the_run(
+def test_whatever_is_raised_while_waiting_cancels_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raised: type[BaseException]
 ) -> None:
     cancelled: list[str] = []
-    monkeypatch.setattr(calls, "call", lambda *_: SimpleNamespace(state="running", progress="p", run_id="r1"))
-    monkeypatch.setattr(calls, "cancel_run", lambda _, run: cancelled.append(run))
 
-    def progress(_: str) -> None:
+    def look(*_: object, **__: object) -> None:
         raise raised
 
+    monkeypatch.setattr(calls, "call", lambda *_: SimpleNamespace(state="running", run_id="r1"))
+    monkeypatch.setattr(calls, "get_run", look)
+    monkeypatch.setattr(calls, "cancel_run", lambda _, run: cancelled.append(run))
     with pytest.raises(raised):
-        calls.wait_for_result(Store(tmp_path), rooflens.open, {}, progress)
+        calls.wait_for_result(Store(tmp_path), rooflens.open, {})
     assert cancelled == ["r1"]

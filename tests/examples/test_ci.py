@@ -12,7 +12,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
-from rooflens.server.commands.verbs import answers
+from rooflens.server.commands.verbs import command
 from rooflens.server.terminal import outcome
 from rooflens.tests.comparisons import launches, workload
 
@@ -46,7 +46,7 @@ def test_the_workflow_has_the_form_that_github_reads() -> None:
 
 def test_its_profiles_are_commands_that_the_tool_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(answers, "call_and_print", lambda _, verb, given, *rest: asked.append((verb.tool, given)) or 0)
+    monkeypatch.setattr(command, "call_and_print", lambda _, verb, given, *rest: asked.append((verb.tool, given)) or 0)
     monkeypatch.chdir(tmp_path)
     assert main(next(words for words in commands() if "profile" in words)) == 0
     wanted = {"command": ["./app"], "metrics": [], "name": "candidate", "tags": ["candidate"]}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -13,8 +13,9 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.server import demo
 from rooflens.server.cli import main
+from rooflens.server.mcp.tool_calls import ask
 from rooflens.server.mcp.toolbox import TOOLS
-from rooflens.tools.run_peak_benchmarks import run_peak_benchmarks
+from rooflens.tools.base.results import Result
 
 
 def _call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -144,8 +145,12 @@ def test_demo_measures_this_machine_only_if_asked(
     # Locks of its own: it measures, and would wait for another test that does.
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     tmp_path.chmod(0o700)
-    one_ceiling = partial(run_peak_benchmarks, device="cpu", ceilings=["host.dram.copy"])
-    monkeypatch.setattr(demo, "run_peak_benchmarks", one_ceiling)
+
+    def ask_for_one_ceiling(store: Store, tool: str, arguments: dict[str, Any]) -> Result:
+        more = {"device": "cpu", "ceilings": ["host.dram.copy"]} if tool == "run_peak_benchmarks" else {}
+        return ask(store, tool, arguments | more)
+
+    monkeypatch.setattr(demo, "ask", ask_for_one_ceiling)
     status, out, _ = _call(capsys, "demo", "--benchmark", "--store", str(tmp_path / "kept"))
     assert status == 0
     assert re.search(r"What this machine can reach.*host\.dram\.copy +\d", out, re.DOTALL), out

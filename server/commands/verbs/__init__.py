@@ -5,7 +5,7 @@ All other arguments follow from the declaration of the tool: `key=value`, or `--
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -51,6 +51,8 @@ class Verb:
     """Whether it needs a store that exists."""
     table: str = ""
     """The main table of the answer, which --csv prints; empty if the answer has none."""
+    options: Sequence[str] = ()
+    """The groups of options.toml that it accepts besides the forms of an answer."""
 
     @property
     def positionals(self) -> tuple[Positional, ...]:

@@ -5,22 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import sys
-import time
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ....analysis.base.problems import Problem
 from ....analysis.base.text import inert
-from ....analysis.store.store import Store
 from ....tools.base.results import Result, Table
-from ...terminal import log
-from ...terminal.outcome import OK, REFUSED, Misuse, Outcome, print_line
+from ...terminal.outcome import Misuse, complain, print_line
 from ...terminal.tables import TerminalTables
-from ..options import declare
-from . import Verb, arguments
+from . import Verb
 from .command_names import command_line, name_commands
 
 if TYPE_CHECKING:
@@ -61,7 +55,7 @@ def print_answer(result: Result, verb: Verb, arguments: dict[str, Any], form: Fo
             what = f"this answer has no table {verb.table}" if verb.table else f"the answer of {verb.name} has no table"
             raise Misuse(f"--csv prints a table, and {what}", "Use --json, or omit --csv")
         if table.truncated:
-            print(_cut_table_text(table, verb), file=sys.stderr)
+            complain(_cut_table_text(table, verb))
         return print_rows(table.columns, table.rows)
     document = Document(result) if form.full else render.fit_answer(result, verb.tool, arguments)
     json_text = form.name == "json"
@@ -107,70 +101,3 @@ def print_rows(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> int:
 
 def _csv_cell(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, bool | list | dict) else value
-
-
-_SHOWS_SOURCE = "find_hotspots"
-
-
-class VerbCommand:
-    """The subcommand of a verb. ``import`` and ``plan --write`` do more than one call."""
-
-    def __init__(self, verb: Verb) -> None:
-        self.verb = verb
-        self.HELP = verb.help
-
-    def arguments(self, parser: ArgumentParser) -> None:
-        """Define the arguments of the command, which imports the tool."""
-        from ...mcp.toolbox import tool_named
-
-        parser.usage = self.verb.usage
-        parser.epilog = f"for example: rooflens {self.verb.example}"
-        words = " ".join(one.name.upper() for one in self.verb.positionals if one.kind != "program")
-        about = "in this order; every other argument is KEY=VALUE or an option" if words else "an argument as KEY=VALUE"
-        place = parser.add_argument(arguments.WORDS, metavar=words or "KEY=VALUE", nargs="*", help=about)
-        place.verb = self.verb  # type: ignore[attr-defined]
-        declare(parser, "forms")
-        if self.verb.tool == _SHOWS_SOURCE:
-            declare(parser, "source_roots")
-        if self.verb.name == "plan":
-            declare(parser, "scripts")
-        arguments.declare_options(parser, tool_named(self.verb.tool).schemas)
-
-    def execute(self, options: Namespace, store: Store) -> int | Outcome:
-        """Call the tool and print its answer."""
-        from ...mcp.toolbox import tool_named
-
-        form = chosen_form(options)
-        tool = tool_named(self.verb.tool)
-        given = arguments.words_of(self.verb, options, tool.schemas)
-        if self.verb.name == "import":
-            from .files import import_all
-
-            return import_all(store, self.verb, given, form)
-        arguments.validate(tool, self.verb, given)
-        if self.verb.name == "plan" and options.write is not None:
-            from .files import write_scripts
-
-            return write_scripts(store, given, options)
-        return call_and_print(store, self.verb, given, form, getattr(options, "source_root", []))
-
-
-def call_and_print(store: Store, verb: Verb, given: dict[str, Any], form: Form, roots: list[str]) -> int:
-    """Call the tool of a verb, print its answer and return the exit status. Raises a refusal of the tool."""
-    from ....tools.answers.source_text import allowing, roots_of
-    from ....tools.isolation.limits import keep_freed_memory
-    from ..call import finish_call
-
-    keep_freed_memory()
-    began = time.monotonic()
-    with allowing(roots_of(roots)):
-        answer = finish_call(store, verb.tool, given)
-    if isinstance(answer, Problem):
-        log.log_call(verb.tool, time.monotonic() - began, type(answer).__name__, len(answer.text))
-        raise answer
-    size = print_answer(answer, verb, given, form)
-    log.log_call(verb.tool, time.monotonic() - began, "ok", size)
-    if problem := getattr(answer, "problem", None):
-        print(inert(problem if form.name != "text" else name_commands(problem)), file=sys.stderr)
-        return REFUSED
-    return OK

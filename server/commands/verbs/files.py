@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import shlex
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -17,8 +16,9 @@ from ....analysis.base.text import count_text, inert
 from ....analysis.store.store import Store
 from ....tools.answers.sentences import sentence
 from ....tools.base.results import Result
+from ...mcp.tool_calls import ask
 from ...terminal import log
-from ...terminal.outcome import OK, REFUSED, Outcome, error_facts, print_json, print_line
+from ...terminal.outcome import OK, REFUSED, Outcome, complain, error_facts, print_json, print_line
 from ...terminal.wording import problem
 from . import Verb
 from .answers import Form, answer_text, print_rows
@@ -162,7 +162,7 @@ def _print_while_working(work: Iterator[ImportedPath], form: Form, *, several: b
     failed = [one for one in results if isinstance(one.answer, Problem)]
     if form.name == "csv":
         for one in failed:
-            print(inert(one.line), file=sys.stderr)
+            complain(one.line)
         print_rows(_COLUMNS, (one.row for one in results))
     elif form.name == "json":
         imported = [one.facts for one in results if one not in failed]
@@ -191,11 +191,8 @@ def write_scripts(store: Store, arguments: dict[str, Any], options: Namespace) -
     Raises what plan_profile raises, BadArgument if a file exists, and StoreProblem if one cannot be written.
     """
     from ....tools.plan_profile import PlanResult
-    from ...mcp.toolbox import answer
 
-    plan = answer(store, "plan_profile", arguments | _FULL)
-    if isinstance(plan, Problem):
-        raise plan
+    plan = ask(store, "plan_profile", arguments | _FULL)
     assert isinstance(plan, PlanResult)
     folder = Path(options.write).expanduser()
     imports = [command_line(call) for call in plan.next if call.tool == "import_profile"]
