@@ -14,7 +14,7 @@ from ..analysis.engine.work_sums import WorkUnit as Grouped
 from ..analysis.rooflines.ceilings import Ceilings
 from ..analysis.rooflines.inputs import RooflineInputs, RooflineRequest, prepare_inputs
 from ..analysis.rooflines.limits import KernelLimits
-from ..analysis.rooflines.loads import loads_text
+from ..analysis.rooflines.loads import Share, loads_text
 from ..analysis.rooflines.notes import notes
 from ..analysis.rooflines.roofline import OperationRate, Roofline, RooflineKind, build_roofline
 from ..analysis.rooflines.walls import Wall
@@ -85,15 +85,15 @@ def _pipes(limits: Sequence[KernelLimits], *, full: bool) -> Table:
     for rank, one in enumerate(limits, 1):
         shares = {f"{name}_pct": share.value for name, share in one.shares.items()}
         most = max((share for share in shares.values() if share is not None), default=None)
-        known = any(load.pct is not None for load in one.loads)
+        known, doubts = any(load.pct is not None for load in one.loads), _why_doubted(one.shares | one.busy)
         rows.append({
-            **vars(one), **shares, **{f"{name}_busy_pct": part for name, part in one.busy.items()},
+            **vars(one), **shares, **{f"{name}_pct": part.value for name, part in one.busy.items()},
             "rank": rank,
             "attainable_time_ns": most and one.time_ns and most * one.time_ns,
             "loads": loads_text(one.loads),
             "why": None if obvious and not full else one.why,
-            "status": "suspect" if one.doubted else "ok" if known else "not_collected",
-            "reason": _why_doubted(one),
+            "status": "suspect" if doubts else "ok" if known else "not_collected",
+            "reason": doubts,
         })  # fmt: skip
     absent = [name for name in _OPTIONAL_PIPES if not any(name in row for row in rows)]
     return table_from("pipes", rows, full=full, without=absent)
@@ -104,11 +104,12 @@ def _operations(rates: Sequence[OperationRate], *, full: bool) -> Table | None:
     return table_from("operation_rates", list(map(vars, rates)), full=full) if rates or full else None
 
 
-def _why_doubted(one: KernelLimits) -> str | None:
+def _why_doubted(shares: Mapping[str, Share]) -> str | None:
     """The columns of a row that are doubted, and why."""
     by_text: dict[str, list[str]] = {}
-    for name, reason in one.doubted.items():
-        by_text.setdefault(reason.text, []).append(name)
+    for name, share in shares.items():
+        if share.doubt:
+            by_text.setdefault(share.doubt.text, []).append(name)
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_text.items()) or None
 
 
