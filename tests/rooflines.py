@@ -13,8 +13,8 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.work_formulas import formulas
 from rooflens.analysis.engine.work_sums import WorkUnit
-from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
+from rooflens.analysis.rooflines import roofline
 from rooflens.analysis.rooflines.ceilings import CeilingSource
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.workload import Workload
@@ -110,5 +110,5 @@ def points(
     found: scenes.RooflineInputs, datatype: str | None = None
 ) -> dict[tuple[str, str, str], roofline.RooflinePoint]:
     """The points of a scene by kernel, level and data type."""
-    made = roofline.flop_roofline(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
+    made = roofline.build_roofline(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
     return {(p.kernel, p.level, p.datatype): p for p in made}

@@ -11,8 +11,8 @@ import pytest
 
 from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
-from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines import inputs as scenes
+from rooflens.analysis.rooflines import roofline
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.figures import evaluate
@@ -141,7 +141,7 @@ def test_a_bypassed_level_is_left_out_of_the_picture_and_named(store: Store) -> 
         found = scenes.prepare_inputs(
             workload, scenes.RooflineRequest("bulk_read|tensor_map_copy|matrix_groups"), "theoretical"
         )
-    picture, _ = of_kernels(roofline.flop_roofline(found, LEVEL_NAMES), RooflineSubject("copies", {}))
+    picture, _ = of_kernels(roofline.build_roofline(found, LEVEL_NAMES), RooflineSubject("copies", {}))
     names = {kernel.number: short(kernel.name) for kernel in picture.kernels}
     drawn = {(names[dot.kernel], dot.level) for dot in picture.dots if dot.is_drawable}
     assert {level for kernel, level in drawn if kernel == "matrix_groups"} == {"hbm", "l2", "lds"}

@@ -22,8 +22,7 @@ from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.targets import product
 from rooflens.analysis.catalogue.work_formulas import work_formulas
-from rooflens.analysis.rooflines import ceilings
-from rooflens.analysis.rooflines import flop as roofline
+from rooflens.analysis.rooflines import ceilings, roofline
 from rooflens.analysis.store.store import Store
 from rooflens.tests.figures import evaluate
 from rooflens.tests.rooflines import MI250X, points, publish, scene

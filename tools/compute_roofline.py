@@ -12,12 +12,12 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue.work_formulas import LEVELS, LevelName
 from ..analysis.engine.work_sums import WorkUnit as Grouped
 from ..analysis.rooflines.ceilings import Ceilings
-from ..analysis.rooflines.flop import FlopRoofline, OperationRate, flop_roofline
 from ..analysis.rooflines.inputs import RooflineInputs, RooflineRequest, prepare_inputs
-from ..analysis.rooflines.instruction import InstructionRoofline, Wall, instruction_roofline
 from ..analysis.rooflines.limits import KernelLimits
-from ..analysis.rooflines.loads import loads_text
-from ..analysis.rooflines.notes import Roofline, notes
+from ..analysis.rooflines.loads import Share, loads_text
+from ..analysis.rooflines.notes import notes
+from ..analysis.rooflines.roofline import OperationRate, Roofline, RooflineKind, build_roofline
+from ..analysis.rooflines.walls import Wall
 from ..analysis.store.store import Store
 from ..analysis.workload import Workload
 from .answers import roofline_summary
@@ -60,7 +60,7 @@ class _RooflineExtent:
 
 def _points(roofline: Roofline, rows: list[Row], shown: _RooflineExtent) -> Table:
     """The points of one page; the total number of rows is unknown if further kernels follow."""
-    name = "instruction_points" if isinstance(roofline, InstructionRoofline) else "points"
+    name = "instruction_points" if roofline.kind == "instruction" else "points"
     if not shown.full:
         rows = roofline_summary.main_points(rows, shown.numbers, unused_levels=shown.chosen)
     made = table_from(name, rows, full=shown.full)
@@ -85,15 +85,15 @@ def _pipes(limits: Sequence[KernelLimits], *, full: bool) -> Table:
     for rank, one in enumerate(limits, 1):
         shares = {f"{name}_pct": share.value for name, share in one.shares.items()}
         most = max((share for share in shares.values() if share is not None), default=None)
-        known = any(load.pct is not None for load in one.loads)
+        known, doubts = any(load.pct is not None for load in one.loads), _why_doubted(one.shares | one.busy)
         rows.append({
-            **vars(one), **shares, **{f"{name}_busy_pct": part for name, part in one.busy.items()},
+            **vars(one), **shares, **{f"{name}_pct": part.value for name, part in one.busy.items()},
             "rank": rank,
             "attainable_time_ns": most and one.time_ns and most * one.time_ns,
             "loads": loads_text(one.loads),
             "why": None if obvious and not full else one.why,
-            "status": "suspect" if one.doubted else "ok" if known else "not_collected",
-            "reason": _why_doubted(one),
+            "status": "suspect" if doubts else "ok" if known else "not_collected",
+            "reason": doubts,
         })  # fmt: skip
     absent = [name for name in _OPTIONAL_PIPES if not any(name in row for row in rows)]
     return table_from("pipes", rows, full=full, without=absent)
@@ -104,11 +104,12 @@ def _operations(rates: Sequence[OperationRate], *, full: bool) -> Table | None:
     return table_from("operation_rates", list(map(vars, rates)), full=full) if rates or full else None
 
 
-def _why_doubted(one: KernelLimits) -> str | None:
+def _why_doubted(shares: Mapping[str, Share]) -> str | None:
     """The columns of a row that are doubted, and why."""
     by_text: dict[str, list[str]] = {}
-    for name, reason in one.doubted.items():
-        by_text.setdefault(reason.text, []).append(name)
+    for name, share in shares.items():
+        if share.doubt:
+            by_text.setdefault(share.doubt.text, []).append(name)
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in by_text.items()) or None
 
 
@@ -173,7 +174,7 @@ def _lacks_counters(one: KernelLimits) -> bool:
 def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapping[str, str]) -> list[NextCall]:
     suggested = []
     here, inputs = {"workload": workload}, roofline.inputs
-    flops = isinstance(roofline, FlopRoofline)
+    flops = roofline.kind == "flop"
     if flops and not inputs.formulas.operations(inputs.target, "flop"):
         why = "the instruction roofline needs no FLOP counters"
         suggested.append(next_call("compute_roofline", why, **here, kind="instruction"))
@@ -223,7 +224,7 @@ def compute_roofline(
     store: Store,
     workload: Reference,
     kernel: Pattern | None = None,
-    kind: Literal["flop", "instruction"] = "flop",
+    kind: RooflineKind = "flop",
     levels: list[LevelName] | None = None,
     datatype: Reference | None = None,
     ceiling_source: CeilingSource = "empirical",
@@ -248,10 +249,9 @@ def compute_roofline(
         told = about(opened, "compute_roofline", opened.select(kernel, dispatches), together)
         numbers = {name: f"#{opened.kernels[name].number}" for name in kernels}
     _check_levels(inputs, levels)
-    roofline = instruction_roofline(inputs, drawn) if kind == "instruction" else flop_roofline(inputs, drawn, datatype)
+    roofline = build_roofline(inputs, drawn, datatype, kind)
     shown = _RooflineExtent(drawn, levels is not None, detail == "full", numbers, opened.by == "launch", ceilings)
-    rates = roofline.rates if isinstance(roofline, FlopRoofline) else []
-    used = {*shown.given, *(rate.operation for rate in rates if rate.operations)}
+    used = {*shown.given, *(rate.operation for rate in roofline.rates if rate.operations)}
     rooflines = _ceilings(inputs, shown, used, instructions=kind == "instruction")
     rows = [
         {
@@ -276,8 +276,8 @@ def compute_roofline(
         ceilings=rooflines,
         points=points,
         pipes=_pipes(roofline.limits, full=shown.full),
-        operations=_operations(rates, full=shown.full) if kind == "flop" else None,
-        walls=_walls(roofline.walls) if isinstance(roofline, InstructionRoofline) else None,
+        operations=_operations(roofline.rates, full=shown.full) if kind == "flop" else None,
+        walls=_walls(roofline.walls) if kind == "instruction" else None,
         sweep=table_from("sweep", list(map(vars, sweep))) if sweep else None,
         notes=[
             *(note.text for note in notes(roofline, drawn) if shown.full or note.code not in _LORE),

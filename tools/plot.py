@@ -16,9 +16,8 @@ from ..analysis.base.problems import BadArgument, BadInput, NotFound, Problem, S
 from ..analysis.base.temporary_files import draft_of, private_folder
 from ..analysis.catalogue.work_formulas import LEVELS
 from ..analysis.engine.evaluation import FigureRequest, figures
-from ..analysis.rooflines.flop import flop_roofline
 from ..analysis.rooflines.inputs import RooflineRequest, prepare_inputs
-from ..analysis.rooflines.instruction import instruction_roofline
+from ..analysis.rooflines.roofline import RooflineKind, build_roofline
 from ..analysis.store import measured_ceilings
 from ..analysis.store.store import Manifest, Store
 from ..analysis.tables.derived import stored_value
@@ -93,7 +92,7 @@ def plot(
     kernel: Pattern | None = None,
     by: By = "kernel",
     datatype: Reference | None = None,
-    roofline_kind: Literal["flop", "instruction"] | None = None,
+    roofline_kind: RooflineKind | None = None,
     ceiling_source: CeilingSource = "empirical",
     ceilings: CeilingValues | None = None,
     kernels: int = 5,
@@ -137,7 +136,7 @@ def plot(
 class RooflineOptions:
     """The options of a roofline; without ``kind``, it is an instruction roofline if the GPU does not count FLOP."""
 
-    kind: Literal["flop", "instruction"] | None = None
+    kind: RooflineKind | None = None
     datatype: str | None = None
     source: Literal["empirical", "theoretical"] = "empirical"
     ceilings: Mapping[str, float] = field(default_factory=dict)
@@ -165,13 +164,11 @@ def roofline_picture(
     inputs = prepare_inputs(workload, asked, options.source, options.ceilings)
     shares = {name: time.share_pct for name, time in workload.kernels.items()}
     subject = roofline_content.RooflineSubject(workload.name, shares, options.datatype)
-    if options.kind == "instruction":
-        return roofline_content.of_kernels(instruction_roofline(inputs, options.levels), subject)
-    computed = flop_roofline(inputs, options.levels, options.datatype)
+    computed = build_roofline(inputs, options.levels, options.datatype, options.kind or "flop")
     if options.kind or not computed.points or any(p.status != "not_supported" for p in computed.points):
         return roofline_content.of_kernels(computed, subject)
     note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
-    of_instructions = instruction_roofline(inputs, options.levels)
+    of_instructions = build_roofline(inputs, options.levels, kind="instruction")
     picture, facts = roofline_content.of_kernels(of_instructions, replace(subject, datatype=None))
     return replace(picture, statements=[note, *picture.statements]), [note, *facts]
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.database import connect, sql_literal
 from ..base.problems import BadInput
+
+if TYPE_CHECKING:
+    import duckdb
 
 _references: dict[str, frozenset[str]] = {}
 _trees: dict[str, Any] = {}
@@ -24,6 +28,21 @@ def references(formulas: Iterable[str]) -> dict[str, frozenset[str]]:
     for formula, node in trees(new).items():
         _references[formula] = frozenset(path[-1] for path in _columns(node))
     return {f: _references[f] for f in wanted}
+
+
+def values_over_facts(
+    con: duckdb.DuckDBPyConnection, formulas: Iterable[str], facts: Mapping[str, float]
+) -> dict[str, float]:
+    """The value of each formula over ``facts``, which contain every name that it reads; those without a finite value
+    are omitted."""
+    needs = references(formulas)
+    if not needs:
+        return {}
+    used = sorted(frozenset[str]().union(*needs.values()))
+    constants = ", ".join(f"{facts[name]!r}::DOUBLE AS {name}" for name in used) or "1 AS nothing"
+    items = ", ".join(f"({formula})::DOUBLE" for formula in needs)
+    values = con.execute(f"SELECT {items} FROM (SELECT {constants})").fetchone() or ()
+    return {f: v for f, v in zip(needs, values, strict=True) if v is not None and math.isfinite(v)}
 
 
 def paths(formula: str) -> list[str]:

@@ -11,7 +11,7 @@ from ..base.notes import Reason
 from ..base.problems import BadArgument
 from ..base.text import count_text
 from ..catalogue import metrics as catalog
-from ..catalogue.formula import references
+from ..catalogue.formula import references, values_over_facts
 from ..catalogue.metrics import Metric
 from ..catalogue.thresholds import threshold
 from ..launches import coverage
@@ -100,16 +100,8 @@ def peaks(con: duckdb.DuckDBPyConnection, query: Query) -> dict[str, float | Rea
             limits[name] = Reason("no_fact", f"no peak: {', '.join(unknown)} unknown")
         else:
             ready[name] = formula
-    if ready:
-        distinct = list(dict.fromkeys(ready.values()))
-        used = {name for formula in distinct for name in needs[formula]}
-        constants = _constants_sql({name: query.facts[name] for name in used})
-        items = ", ".join(f"({f})::DOUBLE" for f in distinct)
-        values = dict(
-            zip(distinct, con.execute(f"SELECT {items} FROM (SELECT {constants})").fetchone() or (), strict=True)
-        )
-        limits |= {n: float(v) for n, f in ready.items() if (v := values[f]) is not None and math.isfinite(v)}
-    return limits
+    values = values_over_facts(con, ready.values(), query.facts)
+    return limits | {name: values[formula] for name, formula in ready.items() if formula in values}
 
 
 def _unknown_facts(query: Query, metric: Metric) -> Reason | None:
@@ -134,14 +126,8 @@ def finish(
         if value is None or len(known) < len(others) or _unknown_facts(query, metric):
             continue
         inputs = {**query.facts, **known, "value": value}
-        constants = _constants_sql({name: inputs[name] for name in references([formula])[formula]})
-        answer = con.execute(f"SELECT ({formula})::DOUBLE FROM (SELECT {constants})").fetchone()
-        finished[key] = answer[0] if answer else None
+        finished[key] = values_over_facts(con, [formula], inputs).get(formula)
     return finished
-
-
-def _constants_sql(values: dict[str, float]) -> str:
-    return ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in values.items()) or "1 AS nothing"
 
 
 Status = Literal["ok", "suspect", "impossible", "undefined", "not_collected", "not_supported"]

@@ -9,9 +9,8 @@ from typing import Any
 
 from ..base.problems import BadInput
 from ..rooflines.ceilings import Ceiling, Ceilings
-from ..rooflines.flop import RooflinePoint
-from ..rooflines.instruction import InstructionPoint, InstructionRoofline
-from ..rooflines.notes import Roofline, notes, without_ceiling
+from ..rooflines.notes import notes, without_ceiling
+from ..rooflines.roofline import Roofline, RooflinePoint
 from .style import NAMES, number, ranges
 
 _ROOM = 0.06
@@ -149,7 +148,6 @@ _CROSSES = "Small crosses: the measured roof, from kernels of increasing intensi
 _HOST = "host."
 _BEST_OF = ("read", "copy", "triad", "write")
 _UNITS = ("GB/s", "GFLOP/s")
-AnyPoint = RooflinePoint | InstructionPoint
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,8 @@ class RooflineSubject:
 
 def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePicture, list[str]]:
     """The roofline of a workload's longest kernels, and the facts in words. Raises BadInput if nothing can be drawn."""
-    inputs, points = roofline.inputs, list[AnyPoint](roofline.points)
-    instructions = isinstance(roofline, InstructionRoofline)
+    inputs, points = roofline.inputs, roofline.points
+    instructions = roofline.kind == "instruction"
     dots = [_dot(p) for p in points]
     units = sorted({p.unit for p in points if p.performance})
     unit = "GIPS" if instructions else " or ".join(units) or "GFLOP/s"
@@ -200,9 +198,8 @@ def of_kernels(roofline: Roofline, subject: RooflineSubject) -> tuple[RooflinePi
     return picture, [*facts, *statements]
 
 
-def _dot(p: AnyPoint) -> Dot:
-    datatype, bandwidth = (p.datatype, p.bandwidth) if isinstance(p, RooflinePoint) else ("inst", None)
-    return Dot(p.rank, p.level, datatype, p.intensity, p.performance, bandwidth, p.status in _DOUBTFUL)
+def _dot(p: RooflinePoint) -> Dot:
+    return Dot(p.rank, p.level, p.datatype, p.intensity, p.performance, p.bandwidth, p.status in _DOUBTFUL)
 
 
 def _select_ceilings(ceilings: Ceilings, unit: str, datatype: str | None) -> list[Ceiling]:
@@ -234,7 +231,7 @@ def _origin(ceiling: Ceiling, ceilings: Ceilings) -> str:
     return ceiling.source if ceiling.by_hand else f"measured, {ceiling.source.replace(' ()', '')}"
 
 
-def _kernel(rank: int, points: Sequence[AnyPoint], subject: RooflineSubject) -> KernelListLine:
+def _kernel(rank: int, points: Sequence[RooflinePoint], subject: RooflineSubject) -> KernelListLine:
     mine = [p for p in points if p.rank == rank]
     first = mine[0]
     best = max((p.pct_of_attainable for p in mine if p.pct_of_attainable is not None), default=None)
@@ -244,7 +241,7 @@ def _kernel(rank: int, points: Sequence[AnyPoint], subject: RooflineSubject) -> 
     return KernelListLine(rank, first.kernel, subject.shares.get(first.kernel), verdict)
 
 
-def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
+def _missing(points: Sequence[RooflinePoint], dots: Sequence[Dot]) -> list[str]:
     """Sentences on what the picture cannot show, and on unreliable points."""
     sentences = []
     drawn = {d.kernel for d in dots if d.is_drawable}
@@ -254,7 +251,7 @@ def _missing(points: Sequence[AnyPoint], dots: Sequence[Dot]) -> list[str]:
         sentences.append(f"No point for kernel {ranges(absent)}: {_why(mine)}.")
         if all(p.status == "not_supported" for p in mine):
             sentences.append('The instruction roofline needs no such counters: roofline_kind="instruction".')
-        sentences += _bandwidths([p for p in mine if p.rank == absent[0] and isinstance(p, RooflinePoint)])
+        sentences += _bandwidths([p for p in mine if p.rank == absent[0]])
     placed = {(d.kernel, d.level) for d in dots if d.is_drawable}
     for level in NAMES:
         lost = [p for p in points if p.level == level and p.rank in drawn and (p.rank, level) not in placed]
@@ -297,7 +294,7 @@ def _bandwidths(points: Sequence[RooflinePoint]) -> list[str]:
     return [f"Kernel {points[0].rank} moves {', '.join(parts)}.{lies}"]
 
 
-def _why(points: Sequence[AnyPoint]) -> str:
+def _why(points: Sequence[RooflinePoint]) -> str:
     """The first reason why points have no position; missing traffic takes precedence."""
     some = [p for p in points if p.performance or p.performance is None] or points
     if past := next((p.reason.text for p in some if p.status == "bypassed" and p.reason), None):
@@ -311,9 +308,9 @@ def _short(words: str, most: int) -> str:
     return words if len(words) <= most else words[: most - 2].rpartition(", ")[0] + " and more"
 
 
-def _point_words(p: AnyPoint, subject: RooflineSubject) -> str:
+def _point_words(p: RooflinePoint, subject: RooflineSubject) -> str:
     dot = _dot(p)
-    head = f"{p.rank}. {p.kernel} at {NAMES[p.level]}" + (f" ({p.datatype})" if isinstance(p, RooflinePoint) else "")
+    head = f"{p.rank}. {p.kernel} at {NAMES[p.level]}" + (f" ({p.datatype})" if not p.of_instructions else "")
     if not dot.is_drawable:
         moved = f", {number(dot.bandwidth)} GB/s" if dot.bandwidth else ""
         return f"{head}: no point ({p.reason or 'no value'}){moved}; bound: {p.bound}."

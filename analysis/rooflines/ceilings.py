@@ -13,7 +13,7 @@ from ..base.database import sql_literal
 from ..base.notes import Note, Reason
 from ..base.problems import BadArgument, near
 from ..base.text import first_few
-from ..catalogue.formula import references
+from ..catalogue.formula import references, values_over_facts
 from ..catalogue.targets import identify
 from ..catalogue.thresholds import count_threshold
 from ..catalogue.work_formulas import CeilingEntry, WorkFormulas, work_formulas
@@ -179,15 +179,11 @@ def from_facts(
             ready[bound.key] = (bound, bound.ceiling[lacks.index([])])
         elif not any(name.endswith("_clk") for name in lacks[0]):
             missing[bound.key] = Reason("no_fact", f"{', '.join(lacks[0])} unknown")
-    if not ready:
-        return Ceilings("theoretical", device, {}, missing)
-    constants = ", ".join(f"{v!r}::DOUBLE AS {k}" for k, v in facts.items())
-    items = ", ".join(f"({formula})::DOUBLE" for _, formula in ready.values())
-    values = con.execute(f"SELECT {items} FROM (SELECT {constants})").fetchone() or ()
+    values = values_over_facts(con, (formula for _, formula in ready.values()), facts)
     known = {
-        name: Ceiling(name, bound.unit, float(value), "theoretical", f"{formula}: {_inputs(needs[formula], facts)}")
-        for (name, (bound, formula)), value in zip(ready.items(), values, strict=True)
-        if value is not None and math.isfinite(value) and value > 0
+        name: Ceiling(name, bound.unit, value, "theoretical", f"{formula}: {_inputs(needs[formula], facts)}")
+        for name, (bound, formula) in ready.items()
+        if (value := values.get(formula, 0.0)) > 0
     }
     return Ceilings("theoretical", device, known, missing)
 

@@ -50,9 +50,9 @@ from ..engine.work_sums import TIME, KernelWork, WorkSums
 from ..launches.coverage import NOT_COUNTED
 from ..workload import Workload
 from . import loads as loads_of
-from .ceilings import Ceilings
+from .ceilings import Ceilings, quotient
 from .inputs import RooflineInputs, RooflineRequest, prepare_inputs
-from .loads import OF_THEORY, REACHED, LeastTimeShare, Limit, Load
+from .loads import OF_THEORY, REACHED, Limit, Load, Share
 
 PointStatus = Status | Literal["bypassed"]
 """The status of a point. "bypassed" (see ``why_bypassed``): most bytes of the kernel do not pass through this level."""
@@ -65,19 +65,6 @@ _FAR = threshold("diagnosis.uncounted_unit_factor")
 USED_BY_ALL = (("hbm",), ("valu", "valu.issue"))
 """Units that every kernel uses, by the names of their shares; one known share is enough for a unit."""
 NO_VALUE = Reason("no_value", "no value for this kernel")
-
-
-@dataclass(frozen=True)
-class Share:
-    """The least time that one pipe or level needs for the work of a kernel, as a share of its run time.
-
-    If ``value`` is None, ``reason`` says why.
-    """
-
-    value: float | None
-    reason: Reason | None = None
-    spare: float | None = 0.0
-    """The part of the share that dense accesses would save, or None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -99,15 +86,14 @@ class KernelLimits:
     n: int
     time_ns: float | None
     shares: dict[str, Share]
-    busy: dict[str, float]
+    busy: dict[str, Share]
+    """By the names of columns: valu_busy."""
     loads: list[Load]
     reached: list[Limit]
     bound: Bound
     limiter: str | None
     why: str
     traffic: Traffic | None
-    doubted: dict[str, Reason]
-    """Shares and units whose figures are built on doubted counters or times, with the reason."""
 
 
 def least_time_ns(
@@ -243,22 +229,17 @@ def _measure_kernel(
     deduced: Mapping[str, str],
 ) -> KernelLimits:
     """The shares and loads of a kernel, whose limit is not decided yet."""
-    formulas = inputs.formulas
     shares = _shares(inputs, work, pipes)
-    busy = {unit.name: part for unit in formulas.busy if (part := _busy_share(unit.name, work)) is not None}
-    doubted = _doubted_shares(shares, busy, pipes, work, inputs)
+    parts = ((unit.name, _busy_share(unit.name, work, inputs)) for unit in inputs.formulas.busy)
+    busy = {f"{name}_busy": part for name, part in parts if part}
     sustained = shares
     if inputs.ceilings is not inputs.sustained:
         sustained = _shares(replace(inputs, ceilings=inputs.sustained), work, pipes)
-    cached = {level.name for level in formulas.level if level.cache}
-    theory = inputs.sustained.kind == "theoretical"
-    worked = {n: LeastTimeShare(s.value, s.reason, doubted.get(n), n in cached, theory) for n, s in sustained.items()}
-    active = {name: LeastTimeShare(part, doubt=doubted.get(f"{name}_busy")) for name, part in busy.items()}
-    loads = loads_of.loads_of_units(inputs.target, measured, worked, active, deduced)
+    loads = loads_of.loads_of_units(inputs.target, measured, sustained, busy, deduced)
     n, sums = work.sums_over([TIME])
     return KernelLimits(
         work.kernel, work.dispatch, n, sums.get(TIME), shares, busy, loads, [], "unknown", None, "",
-        _traffic(work), doubted,
+        _traffic(work),
     )  # fmt: skip
 
 
@@ -267,7 +248,17 @@ def _shares(inputs: RooflineInputs, work: KernelWork, pipes: Mapping[str, list[W
     shares |= {pipe: _pipe_share(operations, work, inputs) for pipe, operations in pipes.items()}
     if not pipes["valu"] and shares["valu.issue"].value is not None:
         del shares["valu"]  # instruction issue is used instead of operations that cannot be counted
-    return shares
+    cached = {level.name for level in inputs.formulas.level if level.cache}
+    theory, made_of = inputs.ceilings.kind == "theoretical", {n: [o.name for o in pipes.get(n, [])] for n in shares}
+    return {
+        name: replace(
+            share,
+            doubt=None if share.value is None else inputs.doubt(work.kernel, made_of[name] or [name]),
+            cached=name in cached,
+            of_theory=theory,
+        )
+        for name, share in shares.items()
+    }
 
 
 def _decide_limit(
@@ -281,24 +272,6 @@ def _decide_limit(
     if work.kernel in inputs.uncounted:
         bound, limiter, why = "unknown", None, NOT_COUNTED.text
     return replace(kernel, bound=bound, limiter=limiter, why=why)
-
-
-def _doubted_shares(
-    shares: Mapping[str, Share],
-    busy: Iterable[str],
-    pipes: Mapping[str, list[WorkOperation]],
-    work: KernelWork,
-    inputs: RooflineInputs,
-) -> dict[str, Reason]:
-    """The known shares and the units with doubted figures, by their names in answers, with the reason."""
-    made_of = {
-        name: [o.name for o in pipes.get(name, [])] or [name] for name, s in shares.items() if s.value is not None
-    }
-    doubts = {name: inputs.doubt(work.kernel, quantities) for name, quantities in made_of.items()}
-    for unit in busy:
-        read = inputs.collected.columns_behind([f"{unit}.busy", f"{unit}.cycles"])
-        doubts[f"{unit}_busy"] = inputs.doubts.about(read, [work.kernel])
-    return {name: reason for name, reason in doubts.items() if reason}
 
 
 def _traffic(work: KernelWork) -> Traffic | None:
@@ -422,6 +395,10 @@ def _contradiction(name: str, share: float) -> str:
     return f"{name} would need {_pct(share)} of the run time in theory, which is impossible"
 
 
-def _busy_share(name: str, work: KernelWork) -> float | None:
-    _, sums = work.sums_over([f"{name}.busy", f"{name}.cycles"])
-    return sums[f"{name}.busy"] / sums[f"{name}.cycles"] if sums and sums[f"{name}.cycles"] else None
+def _busy_share(name: str, work: KernelWork, inputs: RooflineInputs) -> Share | None:
+    read = [f"{name}.busy", f"{name}.cycles"]
+    _, sums = work.sums_over(read)
+    share = quotient(*map(sums.get, read))
+    if share is None:
+        return None
+    return Share(share, doubt=inputs.doubts.about(inputs.collected.columns_behind(read), [work.kernel]))

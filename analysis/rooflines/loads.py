@@ -164,34 +164,40 @@ def deductions(target: str, inputs: Sequence[Values]) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class LeastTimeShare:
-    """The least time of the counted work on one pipe or level as a share of the run time, or why it is unknown.
+class Share:
+    """The least time that one pipe or level needs for the work of a kernel, or the time that a unit is busy, as a share
+    of the kernel's run time.
 
-    ``cached`` means that a cache in front of the level may deliver more than the level itself could.
+    If ``value`` is None, ``reason`` says why.
     """
 
-    share: float | None
+    value: float | None
     reason: Reason | None = None
+    spare: float | None = 0.0
+    """The part of the share that dense accesses would save, or None if unknown."""
     doubt: Reason | None = None
+    """The reason if its figures are built on doubted counters or times."""
     cached: bool = False
+    """Whether a cache in front of the level may deliver more than the level itself could."""
     of_theory: bool = False
+    """Whether it is relative to a theoretical ceiling."""
 
 
 def loads_of_units(
     target: str,
     measured: Values,
-    work: Mapping[str, LeastTimeShare],
-    busy: Mapping[str, LeastTimeShare],
+    work: Mapping[str, Share],
+    busy: Mapping[str, Share],
     deduced: Mapping[str, str],
 ) -> list[Load]:
     """The loads of one kernel.
 
     ``measured`` maps signals to the loads by counters, in percent; ``work`` maps pipes and levels to their least times;
-    ``busy`` maps units to their shares of busy cycles, which replace unknown signals. ``deduced`` maps the signals that
-    other figures only deduce to how near they are ("at most").
+    ``busy`` maps units (as valu_busy) to their shares of busy cycles, which replace unknown signals. ``deduced`` maps
+    the signals that other figures only deduce to how near they are ("at most").
     """
     known = [name.removeprefix(_SIGNAL) for name in signals_of_loads(target)]
-    parts: dict[str, list[LeastTimeShare]] = {}
+    parts: dict[str, list[Share]] = {}
     rates = _rates(target)
     for name, part in work.items():
         unit = _UNIT_OF.get(name, name)
@@ -199,7 +205,7 @@ def loads_of_units(
     loads = []
     for unit in dict.fromkeys([*known, *parts]):
         cycles, mine = measured.get(_SIGNAL + unit), parts.get(unit, [])
-        load = _load(unit, label_of(unit, target), cycles, mine, busy.get(unit))
+        load = _load(unit, label_of(unit, target), cycles, mine, busy.get(f"{unit}_busy"))
         if (how := deduced.get(load.signal)) and load.status == "ok" and load.pct == load.cycles_pct:
             load = replace(load, status="suspect", reason=Reason("deduced", how))
         lower, by_theory = unit in known and cycles is None, _of_theory(cycles, mine, unit in rates)
@@ -207,13 +213,11 @@ def loads_of_units(
     return loads
 
 
-def _load(
-    unit: str, label: str, cycles: float | None, work: Sequence[LeastTimeShare], busy: LeastTimeShare | None
-) -> Load:
-    if cycles is None and busy is not None and busy.share is not None:
-        cycles = 100 * busy.share
-    fullest = max((part for part in work if part.share is not None), key=lambda p: p.share or 0.0, default=None)
-    by_work = None if fullest is None or fullest.share is None else 100 * fullest.share
+def _load(unit: str, label: str, cycles: float | None, work: Sequence[Share], busy: Share | None) -> Load:
+    if cycles is None and busy is not None and busy.value is not None:
+        cycles = 100 * busy.value
+    fullest = max((part for part in work if part.value is not None), key=lambda p: p.value or 0.0, default=None)
+    by_work = None if fullest is None or fullest.value is None else 100 * fullest.value
     pct = _larger(cycles, by_work)
     if pct is None:
         reason = next((part.reason for part in work if part.reason), UNKNOWN)
@@ -236,8 +240,8 @@ def _rates(target: str) -> set[str]:
     }
 
 
-def _of_theory(cycles: float | None, work: Sequence[LeastTimeShare], rate: bool) -> bool:
-    most = max((part.share for part in work if part.of_theory and part.share is not None), default=None)
+def _of_theory(cycles: float | None, work: Sequence[Share], rate: bool) -> bool:
+    most = max((part.value for part in work if part.of_theory and part.value is not None), default=None)
     return most is not None and (cycles is None or rate or 100 * most >= cycles - _SAME)
 
 

@@ -6,20 +6,18 @@ from collections.abc import Sequence
 
 from ..base.notes import Note
 from ..catalogue import targets
-from .flop import FlopRoofline
 from .inputs import RooflineInputs
-from .instruction import InstructionRoofline
+from .roofline import Roofline
 from .wording import note, sentence
 
 _REASONS = 4
 """How many operations without counters are listed with the reason."""
-Roofline = FlopRoofline | InstructionRoofline
 
 
 def notes(roofline: Roofline, levels: Sequence[str]) -> list[Note]:
     """The notes on a roofline shown at ``levels``: first those on the work, then those on the ceilings."""
     inputs = roofline.inputs
-    own = _of_instructions(inputs) if isinstance(roofline, InstructionRoofline) else _of_operations(roofline)
+    own = _of_instructions(inputs) if roofline.kind == "instruction" else _of_operations(roofline)
     return [*own, *_bypassed_level_notes(roofline), *_of_inputs(inputs, levels)]
 
 
@@ -40,7 +38,7 @@ def _of_instructions(inputs: RooflineInputs) -> list[Note]:
     return [note("issue_peak", issue=issue, words=inputs.formulas.words)]
 
 
-def _of_operations(roofline: FlopRoofline) -> list[Note]:
+def _of_operations(roofline: Roofline) -> list[Note]:
     inputs, sentences = roofline.inputs, []
     if not inputs.formulas.operations(inputs.target, "flop"):
         sentences.append(note("no_flop_counters", inputs=inputs))

@@ -9,7 +9,7 @@ import pytest
 
 from rooflens.analysis.catalogue.thresholds import count_threshold, threshold, thresholds
 from rooflens.analysis.engine.evaluation import IMPOSSIBLE_PCT
-from rooflens.analysis.rooflines import flop, limits, loads
+from rooflens.analysis.rooflines import limits, loads, roofline
 
 ROOT = Path(__file__).resolve().parents[3]
 CODE = "\n".join(p.read_text(encoding="utf-8") for layer in ("analysis", "tools") for p in (ROOT / layer).rglob("*.py"))
@@ -24,7 +24,7 @@ def test_every_threshold_is_used() -> None:
 
 
 def test_what_is_impossible_is_the_same_for_a_figure_a_load_and_a_roofline() -> None:
-    assert loads.IMPOSSIBLE == IMPOSSIBLE_PCT == 100 * limits._TOO_MUCH == 100 * flop._IMPOSSIBLE
+    assert loads.IMPOSSIBLE == IMPOSSIBLE_PCT == 100 * limits._TOO_MUCH == 100 * roofline._IMPOSSIBLE
     assert threshold("figures.impossible_pct") == loads.IMPOSSIBLE
 
 

@@ -13,7 +13,8 @@ from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.diagnosis.gains import expected_gain, least_of, speedup_bound
 from rooflens.analysis.diagnosis.kernel_figures import Case, DiagnosisSubject
-from rooflens.analysis.rooflines.limits import KernelLimits, Share
+from rooflens.analysis.rooflines.limits import KernelLimits
+from rooflens.analysis.rooflines.loads import Share
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
@@ -89,7 +90,7 @@ def test_the_bound_of_a_vector_pipe_includes_what_idle_lanes_waste(
 ) -> None:
     """A kernel whose pipe is 90 % busy with 55 % of the lanes became 1.7 times as fast with all lanes on one path."""
     shares = {name: Share(value) for name, value in {"valu": 0.3, "valu.issue": 0.9, "hbm": 0.2}.items()}
-    view = KernelLimits("k", None, 1, 1e6, shares, {}, [], [], "compute", "valu", "", None, {})
+    view = KernelLimits("k", None, 1, 1e6, shares, {}, [], [], "compute", "valu", "", None)
     subject = DiagnosisSubject(1, "1", "k", None, 1, {}, {}, None)
     case = Case("w", target, subject, {"load.valu": 90.0, "filled.lanes": lanes}, frozenset(), view, {})
     (rule,) = [rule for rule in rules.rules(target) if rule.id == "valu.pipe"]

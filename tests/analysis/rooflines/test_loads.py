@@ -13,7 +13,7 @@ from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.rooflines import inputs, limits, loads
 from rooflens.analysis.rooflines.limits import KernelLimits, decide_bound
-from rooflens.analysis.rooflines.loads import LeastTimeShare, Limit, Load, loads_of_units, loads_text, units_at_limit
+from rooflens.analysis.rooflines.loads import Limit, Load, Share, loads_of_units, loads_text, units_at_limit
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.recordings import stored
@@ -87,7 +87,7 @@ def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) ->
 
 def told(unit: str, **parts: float) -> Load:
     """The load of one unit on Hopper from counters (cycles, percent) and work (a share of the run time)."""
-    work = {unit: LeastTimeShare(parts["work"])} if "work" in parts else {}
+    work = {unit: Share(parts["work"])} if "work" in parts else {}
     signals = {f"load.{unit}": parts.get("cycles")}
     return next(load for load in loads_of_units("sm_90", signals, work, {}, {}) if load.unit == unit)
 

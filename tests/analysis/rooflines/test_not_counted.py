@@ -9,7 +9,7 @@ import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets, work_formulas
 from rooflens.analysis.catalogue.work_formulas import WorkOperation
-from rooflens.analysis.rooflines.instruction import instruction_roofline
+from rooflens.analysis.rooflines.roofline import build_roofline
 from rooflens.analysis.store.store import Store
 from rooflens.tests.rooflines import points, publish, scene
 
@@ -58,6 +58,8 @@ def test_zero_is_shown_where_it_was_counted(target: str, tmp_path: Path) -> None
 def test_instructions_without_their_counters_are_null_with_a_reason(target: str, tmp_path: Path) -> None:
     issue = set(catalog.counters_of(target, [work_formulas.formulas(target)["issue"]]))
     manifest = publish(Store(tmp_path), [{"kernel": "k", "duration_ns": 1e4}], arch=target, without=issue)
-    for point in instruction_roofline(scene(Store(tmp_path), manifest), ("hbm", "l2", "vl1d", "lds")).points:
+    for point in build_roofline(
+        scene(Store(tmp_path), manifest), ("hbm", "l2", "vl1d", "lds"), kind="instruction"
+    ).points:
         assert (point.status, point.operations, point.performance) == ("not_collected", None, None)
         assert point.reason is not None

@@ -9,15 +9,14 @@ import pytest
 
 from rooflens.analysis.catalogue.work_formulas import LEVELS
 from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
-from rooflens.analysis.rooflines import flop as roofline
 from rooflens.analysis.rooflines.inputs import RooflineInputs
-from rooflens.analysis.rooflines.instruction import instruction_roofline
+from rooflens.analysis.rooflines.roofline import RooflinePoint, build_roofline
 from rooflens.analysis.store.store import Store
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import points, scene
 from rooflens.tools.compute_roofline import compute_roofline
 
-Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], roofline.RooflinePoint], dict[str, dict[str, float]]]
+Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], RooflinePoint], dict[str, dict[str, float]]]
 DATA = Path(__file__).parents[1] / "data"
 UNITS = {"ms": 1e6, "us": 1e3, "ns": 1.0, "Gbyte": 1e9, "Mbyte": 1e6, "Kbyte": 1e3, "byte": 1.0}
 PER_CYCLE = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
@@ -154,7 +153,7 @@ def test_units_of_the_vector_pipe_work_side_by_side(labelled: Labelled) -> None:
 
 def test_the_instruction_roofline_counts_warp_instructions(labelled: Labelled) -> None:
     _, found, _, columns = labelled
-    roofline = instruction_roofline(found, ("hbm", "vl1d"))
+    roofline = build_roofline(found, ("hbm", "vl1d"), kind="instruction")
     made, walls = roofline.points, roofline.walls
     by = {(short(p.kernel), p.level): p for p in made}
     row, point = columns["fp32_fma"], by["fp32_fma", "hbm"]
@@ -179,9 +178,9 @@ def test_the_tools_speak_of_warps_and_sms(labelled: Labelled) -> None:
 def test_the_picture_shows_the_same_points_and_each_roof_once(labelled: Labelled) -> None:
     store, subject = labelled[0], RooflineSubject("w", {})
     found = scene(store, store.resolve("w"), kernel="hbm_copy|fma_sweep", source="theoretical", limit=5)
-    drawn, facts = of_kernels(roofline.flop_roofline(found, LEVELS), subject)
+    drawn, facts = of_kernels(build_roofline(found, LEVELS), subject)
     assert {"valu.f16", "matrix.f16"} <= {r.name for r in drawn.roofs} and drawn.intensity_unit == "operations / byte"
     assert [r.name for r in drawn.roofs if r.name.endswith("_packed")] == ["valu.bf16_packed"], "it has no other name"
     assert any("fma_sweep<256>" in fact and "59,500 GFLOP/s" in fact for fact in facts)
-    issued, _ = of_kernels(instruction_roofline(labelled[1], LEVELS), subject)
+    issued, _ = of_kernels(build_roofline(labelled[1], LEVELS, kind="instruction"), subject)
     assert issued.intensity_unit == "warp instructions / byte"

@@ -13,8 +13,7 @@ import pytest
 from rooflens.analysis.base.notes import Reason
 from rooflens.analysis.base.problems import BadArgument, BadInput
 from rooflens.analysis.catalogue.work_formulas import formulas
-from rooflens.analysis.rooflines import flop as roofline
-from rooflens.analysis.rooflines import instruction as instruction_roofline
+from rooflens.analysis.rooflines.roofline import RooflinePoint, build_roofline
 from rooflens.analysis.store.store import Store
 from rooflens.tests import oracle
 from rooflens.tests.rooflines import MI250X, MI300X, points, publish, scene
@@ -37,7 +36,7 @@ def store(tmp_path: Path) -> Store:
 # -- against rocprof-compute --------------------------------------------------------------------
 
 
-def _expected(row: dict[str, str], point: roofline.RooflinePoint, transactions: float | None) -> bool:
+def _expected(row: dict[str, str], point: RooflinePoint, transactions: float | None) -> bool:
     """Whether a difference from the peer is a deliberate one, in its exact size (docs/reference/deviations.md)."""
     theirs, field = float(row["value"]), row["field"]
     if point.status == "not_collected" and theirs == 0:  # it counts missing counters and times as 0
@@ -70,8 +69,8 @@ def test_points_equal_those_of_rocprof_compute_but_for_its_errors(shared: Path, 
             if not rows:
                 continue
             found = scene(recorded, oracle.workload(recorded, case), by=by, limit=10)
-            ranked: dict[tuple[str, str], list[roofline.RooflinePoint]] = {}
-            for point in roofline.flop_roofline(found, ("hbm", "l2", "vl1d"), "flop").points:
+            ranked: dict[tuple[str, str], list[RooflinePoint]] = {}
+            for point in build_roofline(found, ("hbm", "l2", "vl1d"), "flop").points:
                 ranked.setdefault((point.kernel, point.level), []).append(point)
             seen: Counter[tuple[str, str]] = Counter()  # equal times are ranked differently, so count per kernel
             for row in sorted(rows, key=lambda r: int(r["metric_id"].split(".")[2])):
@@ -163,7 +162,7 @@ def test_each_counter_alone_gives_its_known_work(
     facts = MI300X if arch != "gfx90a" else MI250X
     found = scene(store, publish(store, [{"kernel": "k", f"SQ_INSTS_{counter}": 10.0}], arch=arch, facts=facts))
     assert points(found)["k", "hbm", "flop"].operations == 10 * work
-    (rate,) = roofline.flop_roofline(found, (), None).rates
+    (rate,) = build_roofline(found, (), None).rates
     assert (rate.operation, rate.operations) == (operation, 10 * work)
     assert points(found, operation)["k", "hbm", operation].operations == 10 * work
     assert points(found, operation.split(".")[1])["k", "hbm", operation.split(".")[1]].operations == 10 * work
@@ -185,7 +184,7 @@ def test_missing_matrix_counters_are_named_and_not_zero(store: Store) -> None:
     point = points(found)["k", "hbm", "flop"]
     assert (point.operations, point.status) == (1280, "suspect") and "not counted: matrix.f8" in str(point.reason)
     missing_f8 = Reason("no_counter", "counter SQ_INSTS_VALU_MFMA_MOPS_F8 missing")
-    assert roofline.flop_roofline(found, (), None).not_counted == {"matrix.f8": missing_f8}
+    assert build_roofline(found, (), None).not_counted == {"matrix.f8": missing_f8}
     assert point.bound == "unknown", "the uncounted work may be what takes the time"
 
 
@@ -193,7 +192,7 @@ def test_a_kernel_without_matrix_instructions_needs_no_matrix_counters(store: St
     row = {"kernel": "k", "SQ_INSTS_VALU_FMA_F32": 10.0}
     found = scene(store, publish(store, [row], arch="gfx942", facts=MI300X, without=["SQ_INSTS_VALU_MFMA_MOPS_F8"]))
     assert points(found)["k", "hbm", "flop"].status == "ok"
-    assert roofline.flop_roofline(found, (), None).not_counted == {}
+    assert build_roofline(found, (), None).not_counted == {}
 
 
 def test_figures_come_from_the_dispatches_that_have_all_their_counters(store: Store) -> None:
@@ -214,7 +213,7 @@ def test_unequal_dispatches_weigh_by_their_work(store: Store) -> None:
     manifest = publish(store, rows)
     point = points(scene(store, manifest))["k", "hbm", "flop"]
     assert (point.intensity, point.performance) == (0.25, 6.4)
-    single = roofline.flop_roofline(scene(store, manifest, by="dispatch"), ("hbm",), None).points
+    single = build_roofline(scene(store, manifest, by="dispatch"), ("hbm",), None).points
     assert [(p.dispatch, p.datatype, p.performance) for p in single] == [(1, "flop", 0.0), (0, "flop", 64.0)]
     filtered = points(scene(store, manifest, dispatches="0"))["k", "hbm", "flop"]
     assert (filtered.n, filtered.intensity) == (1, 1.0)
@@ -370,7 +369,7 @@ def test_mi100_has_no_flop_counters_but_bandwidth_and_instructions(store: Store)
     found = scene(store, publish(store, [row], arch="gfx908", facts=facts))
     point = points(found)["k", "hbm", "flop"]
     assert (point.status, point.operations, point.bandwidth) == ("not_supported", None, 6.4)
-    (made,) = instruction_roofline.instruction_roofline(found, ("hbm",)).points
+    (made,) = build_roofline(found, ("hbm",), kind="instruction").points
     assert found.theory.value("issue") == pytest.approx(180.24)
     assert (made.operations, made.performance, made.intensity) == (3500, 3.5, 3500 / 6400)
 
@@ -389,7 +388,7 @@ def test_transactions_and_walls_of_the_instruction_roofline(store: Store) -> Non
            "TCP_TOTAL_CACHE_ACCESSES_sum": 6400.0, "TCP_TCC_READ_REQ_sum": 1600.0, "TCC_EA_RDREQ_sum": 800.0,
            "SQ_INSTS_LDS": 50.0, "SQ_LDS_IDX_ACTIVE": 400.0, "SQ_LDS_BANK_CONFLICT": 300.0}  # fmt: skip
     levels = ("hbm", "l2", "vl1d", "lds")
-    roofline = instruction_roofline.instruction_roofline(scene(store, publish(store, [row])), levels)
+    roofline = build_roofline(scene(store, publish(store, [row])), levels, kind="instruction")
     made, walls = roofline.points, roofline.walls
     assert {p.level: p.per_transaction for p in made} == {"hbm": 4.0, "l2": 2.0, "vl1d": 0.5, "lds": 8.0}
     assert {w.kind: w.value for w in walls} == {"memory": 64.0, "bank conflict": 4.0}
@@ -400,7 +399,7 @@ def test_transactions_and_walls_of_the_instruction_roofline(store: Store) -> Non
 def test_the_vector_copy_reads_alike_on_every_recorded_gpu(shared: Path, recorded: Store) -> None:
     for model in ("MI100", "MI200", "MI350"):
         found = scene(recorded, oracle.workload(recorded, {"workload": "vcopy", "model": model}))
-        made = instruction_roofline.instruction_roofline(found, ("vl1d",))
+        made = build_roofline(found, ("vl1d",), kind="instruction")
         assert [(w.kind, w.value) for w in made.walls] == [("memory", 16.0)], model
         assert made.points[0].transactions == 3 * 524288
 

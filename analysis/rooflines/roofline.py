@@ -1,9 +1,10 @@
-"""The hierarchical roofline: one point per kernel and memory level, with its status."""
+"""The hierarchical roofline of operations or of instructions: a point per kernel and memory level, with its status."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from ..base.notes import Reason
 from ..base.problems import BadArgument, near
@@ -17,6 +18,7 @@ from . import limits
 from .ceilings import Ceilings, percentage, quotient
 from .inputs import RooflineInputs
 from .limits import KernelLimits, PointStatus
+from .walls import Wall, read_walls
 
 _SUSPECT = threshold("figures.suspect_pct") / 100
 _IMPOSSIBLE = threshold("figures.impossible_pct") / 100
@@ -25,28 +27,42 @@ _MUCH = threshold("roofline.missing_operations")
 _CAUSES = "replays were mixed, a clock is wrong, or units were miscounted"
 _CACHED = "the Infinity Cache delivers faster than HBM"
 _DUAL = "instructions were issued in pairs, or the clock was above the nominal one"
-NO_TIME = Reason("no_timing", "time: the dispatches have no usable timing")
-NO_TRAFFIC = Reason("no_bytes", "no traffic at this level")
-NEGATIVE_BYTES = Reason("negative", "negative bytes: the counters come from different replays that do not agree")
+_ISSUE, _VECTOR, _INSTRUCTIONS = "issue", "valu_instructions", "inst"
+"""The operation that the instruction roofline counts, those of its instructions that are vector ones, and its label."""
+_NO_TIME = Reason("no_timing", "time: the dispatches have no usable timing")
+_NO_TRAFFIC = Reason("no_bytes", "no traffic at this level")
+_NEGATIVE_BYTES = Reason("negative", "negative bytes: the counters come from different replays that do not agree")
+
+
+RooflineKind = Literal["flop", "instruction"]
 
 
 @dataclass(frozen=True)
 class PointTally:
-    """The sums behind a point over ``n`` dispatches: operations, bytes at ``level``, run time, and the least times for
-    the operations and the bytes."""
+    """The sums behind a point over ``n`` dispatches: operations, bytes and transactions at ``level``, run time, and the
+    least times for the operations and the bytes."""
 
     level: Level
     operations: list[WorkOperation]
     counted: list[WorkOperation]
     missing: dict[str, Reason]
+    quantities: list[str]
     n: int
     amount: float | None
     traffic: float | None
+    transactions: float | None
     time_ns: float | None
     roof_ns: float | Reason
     """The least time of the operations in ns, or the reason for a missing ceiling."""
     wait_ns: float | None
     """The least time of the bytes in ns."""
+
+    @property
+    def least_ns(self) -> float | None:
+        """The least time of the model in ns; None if the operations, the bytes or a ceiling are unknown."""
+        if self.amount is None or self.wait_ns is None or isinstance(self.roof_ns, Reason):
+            return None
+        return max(self.roof_ns, self.wait_ns)
 
 
 def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[PointStatus, Reason | None]:
@@ -66,14 +82,39 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
     if not tally.n:
         return "not_collected", Reason("no_dispatch", "no dispatch has all the necessary counters")
     if tally.time_ns is None:
-        return "not_collected", NO_TIME
+        return "not_collected", _NO_TIME
     if tally.traffic is None:
         reason = _why_no_bytes(level, work, inputs)
         return ("not_supported" if reason.code == "unseen" else "not_collected"), reason
     if tally.traffic < 0:
-        return "impossible", NEGATIVE_BYTES
+        return "impossible", _NEGATIVE_BYTES
     if past := limits.why_bypassed(level, work):
         return "bypassed", past
+    if tally.operations[0].kind == "inst":
+        return _judge_instructions(work, tally, tally.time_ns, inputs)
+    return _judge_operations(work, tally, tally.time_ns, inputs)
+
+
+def _judge_instructions(
+    work: KernelWork, tally: PointTally, time_ns: float, inputs: RooflineInputs
+) -> tuple[PointStatus, Reason | None]:
+    least = tally.least_ns
+    if least is None:
+        return "ok", limits.no_ceiling(inputs.ceilings, f"{_ISSUE} or {tally.level.key}")
+    if least <= time_ns:
+        return "ok", None if tally.traffic else _NO_TRAFFIC
+    vector = work.sums_over([_VECTOR, TIME])[1].get(_VECTOR)
+    if vector is not None and max(vector / (inputs.ceilings.value(_ISSUE) or 1.0), tally.wait_ns or 0.0) <= time_ns:
+        text = "above the model's peak of one instruction per cycle, as scalar and vector ones issue in parallel"
+        return "ok", Reason("above_ceiling", text)
+    text = f"{least / time_ns:.1%} of its ceiling: recorded ceilings are lower bounds, or replays were mixed"
+    return "suspect", Reason("above_ceiling", text)
+
+
+def _judge_operations(
+    work: KernelWork, tally: PointTally, time_ns: float, inputs: RooflineInputs
+) -> tuple[PointStatus, Reason | None]:
+    level = tally.level
     nominal, at_best = _theory_shares(level, tally.counted, work, inputs)
     if at_best is not None and at_best > _SUSPECT:
         reason = Reason("above_limit", f"{at_best:.1%} of the theoretical maximum: {_CAUSES}")
@@ -85,7 +126,7 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
     doubts, doubtful = _doubts(tally, work)
     reasons += doubts
     roof = tally.roof_ns if isinstance(tally.roof_ns, float) else 0.0
-    share = max(roof, tally.wait_ns or 0.0) / tally.time_ns
+    share = max(roof, tally.wait_ns or 0.0) / time_ns
     if share > _SUSPECT:
         text = f"{share:.1%} of a recorded ceiling, which is a lower bound of the possible rate"
         reasons.append(Reason("above_ceiling", text))
@@ -96,7 +137,7 @@ def judge(work: KernelWork, tally: PointTally, inputs: RooflineInputs) -> tuple[
     if not tally.amount:
         reasons.append(Reason("no_operations", "no operations of this type: judge by bandwidth"))
     elif not tally.traffic:
-        reasons.append(NO_TRAFFIC)
+        reasons.append(_NO_TRAFFIC)
     if doubtful:
         reasons.append(Reason("doubtful", "bytes and bandwidth are not affected"))
     suspect = bool(tally.missing) or doubtful or (share > _SUSPECT and nominal is None)
@@ -148,6 +189,10 @@ class RooflinePoint:
     dispatches; a level that most bytes bypass has no intensity. ``attainable`` = operations / max(least compute time,
     bytes / bandwidth ceiling): the classical min(peak, intensity x bandwidth), generalised to mixed data types.
     ``bound`` and ``limiter`` are those of the whole kernel (see limits.py), which has one limit, not one per level.
+
+    In an instruction roofline (Leinhauser et al., ACM TOPC 9(1), 2022), the operations are wave (warp) instructions,
+    also relative to transactions. On CDNA the VALU and SALU instructions are counted, on NVIDIA all instructions; each
+    counts once, however many lanes are active.
     """
 
     rank: int
@@ -156,13 +201,18 @@ class RooflinePoint:
     level: str
     datatype: str
     intensity: float | None
+    per_transaction: float | None
     performance: float | None
     unit: str
     bytes: float | None
     operations: float | None
+    transactions: float | None
+    gtxn: float | None
     time_ns: float | None
     attainable: float | None
     pct_of_attainable: float | None
+    pct_of_peak: float | None
+    """The least time of the operations alone as a share of the run time."""
     bandwidth: float | None
     pct_of_bandwidth: float | None
     bound: Bound
@@ -170,6 +220,11 @@ class RooflinePoint:
     status: PointStatus
     reason: Reason | None
     n: int
+
+    @property
+    def of_instructions(self) -> bool:
+        """Whether its operations are instructions."""
+        return self.datatype == _INSTRUCTIONS
 
 
 @dataclass(frozen=True)
@@ -187,40 +242,52 @@ class OperationRate:
 
 
 @dataclass(frozen=True)
-class FlopRoofline:
+class Roofline:
     """The points, the limits of every kernel, and the work by data type, longest kernel first."""
 
+    kind: RooflineKind
     inputs: RooflineInputs
     points: list[RooflinePoint]
     limits: list[KernelLimits]
     rates: list[OperationRate]
     not_counted: dict[str, Reason]
     """Types of operation that were not counted for any kernel, and why; the FLOP shown are lower bounds then."""
+    walls: list[Wall]
+    """Of an instruction roofline: where the accesses of the kernels are between its walls."""
 
 
-def flop_roofline(inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = None) -> FlopRoofline:
+def build_roofline(
+    inputs: RooflineInputs, levels: Sequence[str], datatype: str | None = None, kind: RooflineKind = "flop"
+) -> Roofline:
     """The points of the kernels at the requested memory levels.
 
     ``datatype``: None adds up all floating-point types (and integers, if a kernel has no floating point), "iop" adds up
     all integer types, a type (f32) or the type of a pipe (matrix.f32) selects that one, "all" shows each separately.
+    An instruction roofline has no data types.
     """
-    known = inputs.formulas.operations(inputs.target, "flop", "iop")
-    kinds = _kinds(known, datatype)
-    roofline = FlopRoofline(inputs, [], limits.limits_of_kernels(inputs), [], {})
+    known, kinds = list[WorkOperation](), {}
+    if kind == "instruction":
+        issued = inputs.formulas.operations(inputs.target, "inst")
+        kinds[_INSTRUCTIONS] = [o for o in issued if o.name == _ISSUE]
+    else:
+        known = inputs.formulas.operations(inputs.target, "flop", "iop")
+        kinds = _kinds(known, datatype)
+    roofline = Roofline(kind, inputs, [], limits.limits_of_kernels(inputs), [], {}, [])
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):
         roofline.rates.extend(_rates(rank, work, known, inputs.ceilings))
         _, missing = limits.countable(known, work, inputs.collected)
         roofline.not_counted.update(missing)
-        shown = kinds if datatype else _with_integers(kinds, known, work)
+        shown = kinds if datatype or not known else _with_integers(kinds, known, work)
         for label, operations in shown.items():
             if datatype == "all" and "." in label and not _amount(work, operations):
                 continue
             for level in inputs.formulas.level:
                 if level.name in levels:
                     tally = _tally(work, level, operations, inputs)
-                    doubt = inputs.doubt(work.kernel, [level.name, *(o.name for o in tally.counted)])
+                    doubt = inputs.doubt(work.kernel, tally.quantities)
                     judged = with_doubt(*judge(work, tally, inputs), doubt)
                     roofline.points.append(_point(rank, label, tally, limit, judged))
+        roofline.walls.extend(read_walls(rank, work, inputs) if kind == "instruction" else [])
     return roofline
 
 
@@ -266,30 +333,31 @@ def _amount(work: KernelWork, operations: list[WorkOperation]) -> float | None:
 
 def _tally(work: KernelWork, level: Level, operations: list[WorkOperation], inputs: RooflineInputs) -> PointTally:
     counted, missing = limits.countable(operations, work, inputs.collected, every=True)
-    names = [o.name for o in counted]
-    moved = level.name if work.has(level.name) else None
-    needed = [*names, *([moved] if moved else [])]
+    names, transactions = [o.name for o in counted], f"{level.name}.transactions"
+    moved = [level.name, *([transactions] if any(o.kind == "inst" for o in operations) else [])]
+    needed = [*names, *filter(work.has, moved)]
     behind = [*needed, TIME]
     n, sums = work.sums_over(behind)
     if not n:
         behind = needed
         n, sums = work.sums_over(needed)
     amount = sum(sums[name] for name in names) if n and (counted or (operations and not missing)) else None
-    traffic = sums[moved] if n and moved else None
-    bandwidth = inputs.ceilings.value(level.key)
-    wait = quotient(traffic, bandwidth)
+    traffic = sums.get(level.name)
+    wait = quotient(traffic, inputs.ceilings.value(level.key))
     roof = limits.least_time_ns(counted, sums, inputs.ceilings) if n else 0.0
     n = work.contributing_dispatches(behind)
-    return PointTally(level, operations, counted, missing, n, amount, traffic, sums.get(TIME), roof, wait)
+    return PointTally(
+        level, operations, counted, missing, needed, n, amount, traffic, sums.get(transactions), sums.get(TIME), roof,
+        wait,
+    )  # fmt: skip
 
 
 def _point(
     rank: int, label: str, tally: PointTally, limit: KernelLimits, judged: tuple[PointStatus, Reason | None]
 ) -> RooflinePoint:
-    amount, traffic, time_ns, wait, roof = tally.amount, tally.traffic, tally.time_ns, tally.wait_ns, tally.roof_ns
-    least = max(roof, wait) if wait is not None and amount is not None and not isinstance(roof, Reason) else None
+    amount, traffic, time_ns, least = tally.amount, tally.traffic, tally.time_ns, tally.least_ns
     passed = judged[0] != "bypassed"
-    integers = tally.operations and all(o.kind == "iop" for o in tally.operations)
+    roof = None if amount is None or isinstance(tally.roof_ns, Reason) else tally.roof_ns
     return RooflinePoint(
         rank=rank,
         kernel=limit.kernel,
@@ -297,15 +365,19 @@ def _point(
         level=tally.level.name,
         datatype=label,
         intensity=quotient(amount, traffic) if passed else None,
+        per_transaction=quotient(amount, tally.transactions) if passed else None,
         performance=quotient(amount, time_ns),
-        unit="GIOP/s" if integers else "GFLOP/s",
+        unit=next((o.unit for o in tally.operations), "GFLOP/s"),
         bytes=traffic,
         operations=amount,
+        transactions=tally.transactions,
+        gtxn=quotient(tally.transactions, time_ns),
         time_ns=time_ns,
         attainable=amount / least if amount and least and passed else None,
         pct_of_attainable=percentage(least, time_ns) if passed else None,
+        pct_of_peak=percentage(roof, time_ns),
         bandwidth=quotient(traffic, time_ns),
-        pct_of_bandwidth=percentage(wait, time_ns),
+        pct_of_bandwidth=percentage(tally.wait_ns, time_ns),
         bound=limit.bound,
         limiter=limit.limiter,
         status=judged[0],
