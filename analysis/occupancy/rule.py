@@ -13,6 +13,7 @@ from typing import Literal
 
 from ..base.problems import BadArgument
 from ..catalogue import targets
+from ..catalogue.vocabulary import in_vendor_terms
 
 Mode = Literal["hardware", "compiler"]
 _ARCH_ALIGNMENT = 4
@@ -185,6 +186,7 @@ def _round_up(value: int, step: int) -> int:
 
 def _check_range(target: str, name: str, value: int, possible: range, meaning: str) -> int:
     low, high = possible[0], possible[-1]
+    meaning = in_vendor_terms(meaning, target)
     try:
         whole = index(value)
     except TypeError:
