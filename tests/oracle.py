@@ -17,6 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 from rooflens.analysis.base.problems import BadInput
@@ -31,9 +32,9 @@ from rooflens.tools.import_profile import import_profile
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NUMBERS = {
-    "Avg": "value", "Average": "value", "Value": "value", "Mean": "value", "Min": "min", "Max": "max", "Q1": "q1",
-    "Median": "median", "Q3": "q3", "Std Dev": "std", "Peak": "peak", "Pct of Peak": "pct_of_peak",
-    "Percent of Peak": "pct_of_peak",
+    "Avg": "value", "Average": "value", "Value": "value", "Mean": "value", "Min": "over.min",
+    "Max": "over.max", "Q1": "over.q1", "Median": "over.median", "Q3": "over.q3", "Std Dev": "over.std",
+    "Peak": "peak", "Pct of Peak": "pct_of_peak", "Percent of Peak": "pct_of_peak",
 }  # fmt: skip
 TEXTS = ("Type", "Transaction", "Xfer", "Coherency")
 MEASURED_PEAK = "Peak (Empirical)"
@@ -222,7 +223,7 @@ def _dispatch_of_row(store: Store, manifest: Manifest, row: int) -> int:
 def _cell(figure: Figure | None, field: str) -> str:
     if figure is None:
         return ""
-    value = figure.metric.labels.get(field) if field in TEXTS else getattr(figure, NUMBERS.get(field, "value"))
+    value = figure.metric.labels.get(field) if field in TEXTS else attrgetter(NUMBERS.get(field, "value"))(figure)
     return "" if value is None else str(value)
 
 

@@ -175,7 +175,7 @@ def _shares_of_time(
 ) -> list[tuple[engine.Figure, float]]:
     """Return percentages of cycles that are too low, because counting added cycles, each with its share of the time."""
     added = any(doubt.code == "clock" for doubt in opened.doubts.known)
-    return shares_by_time(opened, figures, view) if added else []
+    return [(f, pct) for f, pct in shares_by_time(opened, figures, view) if pct] if added else []
 
 
 def _launch_numbers(opened: Workload, selection: Selection) -> dict[str, str]:
@@ -319,7 +319,7 @@ def _source_notes(workload: Workload, figures: Sequence[engine.Figure]) -> Itera
     (which loads and rooflines use), and on ceilings that were measured besides the theoretical ones."""
     metrics = {f.name: f.metric for f in figures if f.value is not None}
     read = {name: catalog.counters(workload.arch, metric) for name, metric in metrics.items()}
-    turns = list(dict.fromkeys(f.name for f in figures if f.combined))
+    turns = list(dict.fromkeys(f.name for f in figures if f.over.combined))
     names = turns or list(scattered_figures(workload, read))
     code = "metrics.several_launches" if turns else "metrics.several_passes"
     yield optional_sentence(code, n=len(names), names=first_few(names, 3))

@@ -40,8 +40,10 @@ Key = tuple[str | None, int, int]
 
 @dataclass(frozen=True)
 class Aggregate:
-    """The values of one metric over the dispatches of one group; ``zero`` and ``untimed`` count those without a
-    value."""
+    """The values of one metric over the dispatches of one group; ``zero`` and ``untimed`` count those without a value.
+
+    Minimum, maximum, quartiles and std are statistics of the per-dispatch values (std with ddof 1).
+    """
 
     ratio: float | None = None
     mean: float | None = None
@@ -206,9 +208,8 @@ NORMALIZATIONS = ("per_kernel", "per_wave", "per_cycle", "per_second")
 class Figure:
     """One metric of one selection of dispatches.
 
-    ``value`` follows the aggregation; minimum, maximum, quartiles and std are statistics of the per-dispatch values
-    (std with ddof 1). All are None if there is no value, and ``reason`` says why. ``n`` is the number of contributing
-    dispatches.
+    ``value`` follows the aggregation; it is None if there is none, and ``reason`` says why. ``n`` is the number of
+    contributing dispatches.
     """
 
     metric: Metric
@@ -216,21 +217,15 @@ class Figure:
     id: str
     kernel: str | None
     value: float | None
-    min: float | None
-    max: float | None
     unit: str
     peak: float | None
     pct_of_peak: float | None
     status: Status
     reason: Reason | None
     n: int
-    q1: float | None = None
-    median: float | None = None
-    q3: float | None = None
-    std: float | None = None
-    combined: bool = False
-    """Whether its inputs come from different launches, because no launch of a multiplexed profile has all of them."""
-    reads: frozenset[str] = frozenset()
+    over: Aggregate
+    """The values over the dispatches; empty without a value."""
+    reads: frozenset[str]
     """The columns of counters and launches that it reads, and ``duration_ns`` if it needs the time."""
     of_time: bool = False
     """Whether it is a share of the time that replaces a share of cycles which include more than the kernel's."""
@@ -428,26 +423,19 @@ def _figure(metric: Metric, key: Key, value: float | None, aggregate: Aggregate 
     pct = 100 * value / peak if value is not None and peak else None
     status, reason = judge(metric, value, pct, aggregate, common.missing)
     channelled = metric.per == "l2_channel"
-    shown = aggregate if aggregate and value is not None else NO_AGGREGATE
     return Figure(
         metric=metric,
         name=f"{metric.name}[{channel}]" if channelled else metric.name,
         id=f"{metric.table}.{channel}" if channelled else metric.id,
         kernel=kernel,
         value=value,
-        min=shown.min,
-        max=shown.max,
         unit=common.unit,
         peak=peak,
         pct_of_peak=pct,
         status=status,
         reason=reason or no_peak,
         n=aggregate.n if aggregate else 0,
-        q1=shown.q1,
-        median=shown.median,
-        q3=shown.q3,
-        std=shown.std,
-        combined=bool(shown.combined),
+        over=aggregate if aggregate and value is not None else NO_AGGREGATE,
         reads=common.reads,
     )
 

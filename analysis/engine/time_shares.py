@@ -25,13 +25,6 @@ def shares_by_time(workload: Workload, figures: Iterable[Figure], view: FigureRe
     clock, so the share of the time is a lower bound. Only figures whose cycles exceed the time are included, and only
     if the times are not doubted.
     """
-    return [(f, value) for f, value in _all_shares_by_time(workload, figures, view) if value]
-
-
-def _all_shares_by_time(
-    workload: Workload, figures: Iterable[Figure], view: FigureRequest
-) -> list[tuple[Figure, float]]:
-    """The same, including shares that are zero."""
     clock = workload.facts.get("max_sclk")
     if not clock or view.launched_by or _CYCLES not in catalog.terms(workload.arch):
         return []
@@ -57,9 +50,7 @@ def _all_shares_by_time(
 def replace_cycle_shares_by_time(workload: Workload, figures: Sequence[Figure], view: FigureRequest) -> list[Figure]:
     """The figures, with shares of busy cycles that are doubted as too low replaced by shares of the time."""
     doubted = [f for f in figures if f.status == "suspect" and f.reason is not None and f.reason.code == "doubted"]
-    shares = (
-        {(f.kernel, f.name): (f, pct) for f, pct in _all_shares_by_time(workload, doubted, view)} if doubted else {}
-    )
+    shares = {(f.kernel, f.name): (f, pct) for f, pct in shares_by_time(workload, doubted, view)} if doubted else {}
     return [_figure_by_time(*shares[key]) if (key := (f.kernel, f.name)) in shares else f for f in figures]
 
 

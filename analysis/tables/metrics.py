@@ -8,14 +8,15 @@ from ..store.manifest import Manifest
 from ..workload import Workload
 from .declaration import Column, DerivedTable, Row
 
-_SAME = ("kernel", "id", "value", "min", "max", "unit", "peak", "pct_of_peak", "status", "n")
+_SAME = ("kernel", "id", "value", "unit", "peak", "pct_of_peak", "status", "n")
 
 
 def rows(workload: Workload) -> list[Row]:
     """Return all metrics of the catalogue for each kernel, except per-channel metrics."""
     names = [m.name for m in catalog.metrics(workload.arch) if m.per == "dispatch"]
     return [
-        {"metric": f.name, "reason": f.reason and f.reason.text, **{name: getattr(f, name) for name in _SAME}}
+        {"metric": f.name, "reason": f.reason and f.reason.text, "min": f.over.min, "max": f.over.max}
+        | {name: getattr(f, name) for name in _SAME}
         for f in figures(workload, names, FigureRequest(by_kernel=True, quartiles=False))
     ]
 

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from ...analysis.base.notes import Reason
 from ...analysis.catalogue import metrics as catalog
-from ...analysis.engine.evaluation import Figure
+from ...analysis.engine.evaluation import NO_AGGREGATE, Figure
 from ..base.results import Table, round_number
 from .tables import Row, table_from
 
@@ -42,7 +42,7 @@ def brief(figures: Sequence[Figure]) -> Brief:
     for name, kept_figures in by_name.items():
         if all(f.value is None for f in kept_figures):
             without[kept_figures[0].status].append(name)
-        elif all(f.value == 0 and not f.min and not f.max and f.status == "ok" for f in kept_figures):
+        elif all(f.value == 0 and not f.over.min and not f.over.max and f.status == "ok" for f in kept_figures):
             zeros.append(name)
     folded = {*zeros, *(name for names in without.values() for name in names)}
     return Brief([_short(f) for f in figures if f.name not in folded], zeros, without, folded=True)
@@ -50,12 +50,14 @@ def brief(figures: Sequence[Figure]) -> Brief:
 
 def _short(figure: Figure) -> Figure:
     """Return the figure with fewer digits, no range if all launches agree, and a doubt left to the notes."""
-    told, apart = figure.reason is not None and figure.reason.code == "doubted", figure.min != figure.max
+    told, over = figure.reason is not None and figure.reason.code == "doubted", figure.over
+    apart = over.min != over.max
     return replace(
         figure,
         value=round_number(figure.value),
-        min=round_number(figure.min, _FEWER) if apart else None,
-        max=round_number(figure.max, _FEWER) if apart else None,
+        over=replace(over, min=round_number(over.min, _FEWER), max=round_number(over.max, _FEWER))
+        if apart
+        else NO_AGGREGATE,
         peak=round_number(figure.peak, _FEWER),
         pct_of_peak=round_number(figure.pct_of_peak, _FEWER),
         reason=IN_NOTES if told else figure.reason,

@@ -83,8 +83,8 @@ def test_n_identical_dispatches_give_the_same_rate(tmp_path: Path, n: int) -> No
 
 def test_min_mean_and_max_keep_their_order_and_differ_for_unequal_dispatches(tmp_path: Path) -> None:
     figure = one(build(tmp_path, [dispatch(90, 100), dispatch(10, 100)]), "l2.hit_rate_pct", aggregation="mean")
-    assert figure.min is not None and figure.value is not None and figure.max is not None
-    assert figure.min < figure.value < figure.max
+    assert figure.over.min is not None and figure.value is not None and figure.over.max is not None
+    assert figure.over.min < figure.value < figure.over.max
 
 
 def test_a_missing_counter_is_null_and_named(tmp_path: Path) -> None:

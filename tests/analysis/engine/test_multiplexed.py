@@ -121,8 +121,8 @@ def test_a_figure_of_one_launch_is_measured_and_one_of_several_says_so(tmp_path:
         evaluate(store, manifest.id, [name], normalization="per_wave")[0]
         for name in ("l2.hit_rate_pct", "salu.instructions")
     )
-    assert (hits.combined, hits.n, hits.min) == (False, 1, hits.value)
-    assert (per_wave.combined, per_wave.min) == (True, None)
+    assert (hits.over.combined, hits.n, hits.over.min) == (0, 1, hits.value)
+    assert (bool(per_wave.over.combined), per_wave.over.min) == (True, None)
 
 
 def test_a_kernel_with_too_few_launches_has_no_figure_and_does_not_disturb_the_others(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_few_counted_launches_of_each_configuration_give_the_figures_of_all(tm
         expected = evaluate(full, whole.id, METRICS, by_kernel=by_kernel)
         found = evaluate(some, part.id, METRICS, by_kernel=by_kernel)
         assert [f.value for f in found] == pytest.approx([f.value for f in expected], rel=1e-12)
-        assert not any(f.combined for f in found)
+        assert not any(f.over.combined for f in found)
     counts = {f.name: f.n for f in evaluate(some, part.id, METRICS)}
     assert counts == {"l2.hit_rate_pct": 6, "salu.instructions": 6, "dispatch.duration_ns": 24}
 

@@ -252,7 +252,7 @@ def test_launches_that_took_turns_keep_what_each_collected_and_give_figures_toge
         for name in ("TCC_HIT_sum", "TCC_MISS_sum")
     )
     rate = figures["l2.hit_rate_pct"]
-    assert rate.value == pytest.approx(100 * hits / (hits + misses)) and rate.combined
+    assert rate.value == pytest.approx(100 * hits / (hits + misses)) and rate.over.combined
     assert figures["dispatch.duration_ns"].n == 20 and figures["dispatch.duration_ns"].value == 4858
     noted = compute_metrics(bench.store, done.workload).notes
     assert any("combine counters of different launches" in note for note in noted)
