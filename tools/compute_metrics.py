@@ -128,11 +128,6 @@ def compute_metrics(
     shown, channels = (figures, None) if view.quartiles else fold_channels(figures, metrics)
     short = brief(shown) if not view.quartiles and asked_for_presets(metrics) else Brief(shown)
     rows = _rows(short, of_time, numbers, checked, total)
-    # In a summary there is no kernel if all kernels are together.
-    without = () if not short.folded or any(f.kernel for f in short.figures) else ("kernel",)
-    listed = table_from("figures", rows, full=view.quartiles, without=without, limit=limit, offset=offset)
-    if part:
-        listed.columns = [part.partition("_")[0] if name == "kernel" else name for name in listed.columns]
     return MetricsResult(
         answer=_answer(figures, _scope(manifest, kernel, len(selection.kernels))),
         workload=manifest.id,
@@ -140,7 +135,7 @@ def compute_metrics(
         arch=manifest.arch,
         normalization=normalization,
         aggregation=aggregation,
-        table=listed,
+        table=_figure_table(rows, short, view, limit, offset),
         channels=channels,
         zeros=short.zeros,
         without_value=short.without_value,
@@ -159,6 +154,15 @@ def compute_metrics(
             *_next(manifest, figures, metrics if short.folded else [], by is None and kernel is None),
         ],
     )
+
+
+def _figure_table(rows: list[Row], short: Brief, view: FigureRequest, limit: int, offset: int) -> Table:
+    """Return one page of the rows; a summary has no kernel if all kernels are together."""
+    without = () if not short.folded or any(f.kernel for f in short.figures) else ("kernel",)
+    made = table_from("figures", rows, full=view.quartiles, without=without, limit=limit, offset=offset)
+    if view.launched_by:
+        made.columns = [view.launched_by.partition("_")[0] if name == "kernel" else name for name in made.columns]
+    return made
 
 
 def _row_notes(part: launching_ranges.ProgramPart | None, left_out: int) -> list[str]:
