@@ -115,7 +115,11 @@ def gate(baselines: Sequence[Workload], candidates: Sequence[Workload], limits: 
     matching = match(before.kernels.values(), after.kernels.values(), fused=False)
     whole = Pair(PROGRAM, tuple(before.kernels), tuple(after.kernels), "group")
     groups, (kernels, left_out) = _groups(before, after, limits), _kernels(before, after, matching.pairs, limits)
-    to_judge: _Judged = {whole: ("program", limits.total), **groups, **kernels}
+    to_judge: _Judged = {
+        whole: ("program", limits.max_regression if limits.total is None else limits.total),
+        **groups,
+        **kernels,
+    }
     comparison = compare_pairs(before, after, matching, list(to_judge))
     sure_of = certain([c.effect for c in comparison.pairs])
     items = [
@@ -167,8 +171,8 @@ def _refuse_other_runs(side: Sequence[Workload]) -> None:
 
 
 def _groups(before: ComparedVersion, after: ComparedVersion, limits: GateLimits) -> _Judged:
-    patterns = {group.name: (group.baseline, group.candidate or group.baseline) for group in limits.groups}
-    caps = {g.name: limits.allowed if g.max_regression is None else g.max_regression for g in limits.groups}
+    patterns = {group.name: (group.baseline, group.candidate or group.baseline) for group in limits.group}
+    caps = {g.name: limits.max_regression if g.max_regression is None else g.max_regression for g in limits.group}
     return {p: ("group", caps[p.label]) for p in in_groups(before, after, patterns).pairs}
 
 
@@ -183,7 +187,7 @@ def _kernels(
         share, cap = _share(pair, before, after), caps[pair.before[0]]
         if cap is None:
             left_out.append(Item("kernel", pair.label, "ignored", "ignored", "by the limits", share=share))
-        elif share < limits.least_share or len(to_judge) == _MOST_ITEMS:
+        elif share < limits.min_share or len(to_judge) == _MOST_ITEMS:
             why = sentence("small_share", share=share)
             left_out.append(Item("kernel", pair.label, "ignored", "small", why, share=share))
         else:
@@ -361,7 +365,7 @@ def _one_sided(
     items = []
     for kernel in version.only(names):
         share = version.share([kernel.name])
-        if share >= limits.least_share:
+        if share >= limits.min_share:
             spent = kernel.total_ns / version.runs
             times = (None, spent) if status == "new" else (spent, None)
             why = f"only in the {'candidate' if status == 'new' else 'baseline'}: {share:.1%} of its time"

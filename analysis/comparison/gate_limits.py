@@ -42,30 +42,6 @@ class MetricLimit:
         return f"{self.metric} {sign}{amount:g}{' %' if self.relative else ''}"
 
 
-@dataclass(frozen=True)
-class GateLimits:
-    """``allowed`` is the fraction by which a kernel may be slower, 0.03 for 3 %.
-
-    ``total`` is the limit of the whole program. Kernels below ``least_share`` of the time of both versions are not
-    judged.
-    """
-
-    allowed: float
-    total: float
-    least_share: float
-    kernels: Sequence[KernelLimit] = ()
-    groups: Sequence[KernelGroup] = ()
-    metrics: tuple[MetricLimit, ...] = ()
-
-    def of_kernels(self, names: list[str]) -> dict[str, float | None]:
-        """The limit of each kernel: that of the first pattern that matches its name, or else ``allowed``."""
-        allowed_by_name: dict[str, float | None] = {}
-        for one in self.kernels:
-            left = [name for name in names if name not in allowed_by_name]
-            allowed_by_name |= dict.fromkeys(matching(one.pattern, left), one.max_regression)
-        return {name: allowed_by_name.get(name, self.allowed) for name in names}
-
-
 def percent(text: str) -> float:
     """Parse a percentage such as "3%" as a fraction. Raises BadArgument for anything else, also without the sign."""
     match = _PERCENT.fullmatch(text)
@@ -92,46 +68,6 @@ def metric_limit(text: str) -> MetricLimit:
     return MetricLimit(name.strip(), float(match[1]) / scale, share is not None, match[1].startswith("-"))
 
 
-@dataclass(frozen=True)
-class StatedLimits:
-    """The limits from the command line; None if an option is not given, so that the file or the default is used."""
-
-    allowed: str | None = None
-    total: str | None = None
-    least_share: str | None = None
-    metrics: tuple[str, ...] = ()
-
-
-DEFAULTS = StatedLimits("3%", None, "1%")
-"""The defaults; the limit of the whole program is that of the kernels."""
-
-
-def limits(stated: StatedLimits, file: Path | None = None) -> GateLimits:
-    """The limits: the command line overrides the file, which overrides the defaults. Raises BadArgument."""
-    file_limits = read(file) if file else LimitsFile()
-    if twice := [name for name, n in Counter(one.name for one in file_limits.group).items() if n > 1]:
-        raise BadArgument(
-            f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Use a different name for each group"
-        )
-    allowed = _first(stated.allowed, file_limits.max_regression, DEFAULTS.allowed)
-    least_share = _first(stated.least_share, file_limits.min_share, DEFAULTS.least_share)
-    if least_share > 1:
-        raise BadArgument(
-            f"{100 * least_share:g}% is not a share of the time", fix="Use a percentage from 0% to 100%: 1%"
-        )
-    metrics = [metric_limit(text) for text in stated.metrics]
-    of_file = [metric_limit(f"{name}={moved}") for name, moved in file_limits.metrics.items()]
-    metrics += [one for one in of_file if one.metric not in {stated.metric for stated in metrics}]
-    total = _first(stated.total, file_limits.total, allowed)
-    return GateLimits(allowed, total, least_share, file_limits.kernel, file_limits.group, tuple(metrics))
-
-
-def _first(*stated: str | float | None) -> float:
-    """The first limit that is stated, as a fraction."""
-    found = next(one for one in stated if one is not None)
-    return percent(found) if isinstance(found, str) else found
-
-
 _MOST_BYTES = 1 << 20
 _Text = Annotated[str, pydantic.Field(min_length=1, max_length=PATTERN_LENGTH)]
 _Short = Annotated[str, pydantic.Field(min_length=1, max_length=100)]
@@ -145,6 +81,15 @@ def _stated(value: object) -> float:
 
 
 _Share = Annotated[float, pydantic.BeforeValidator(_stated)]
+
+
+_MetricTexts = pydantic.TypeAdapter(Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)])
+
+
+def _metric_limits(metrics: object) -> tuple[MetricLimit, ...]:
+    """The limits of metrics in a file, by their names."""
+    limits = _MetricTexts.validate_python(metrics, strict=True)
+    return tuple(metric_limit(f"{name}={moved}") for name, moved in limits.items())
 
 
 class _LimitsModel(pydantic.BaseModel):
@@ -175,23 +120,62 @@ class KernelGroup(_LimitsModel):
     max_regression: _Share | None = None
 
 
-class LimitsFile(_LimitsModel):
-    """The whole file."""
+class GateLimits(_LimitsModel):
+    """The limits as in the file: how much slower a kernel may be as a fraction, 0.03 for 3 %.
 
-    max_regression: _Share | None = None
+    ``total`` is the limit of the whole program; None if it is that of the kernels. Kernels below ``min_share`` of the
+    time of both versions are not judged.
+    """
+
+    max_regression: _Share = 0.03
     total: _Share | None = None
-    min_share: _Share | None = None
-    metrics: Annotated[dict[_Short, _Short], pydantic.Field(max_length=100)] = {}
+    min_share: _Share = 0.01
+    metrics: Annotated[tuple[MetricLimit, ...], pydantic.BeforeValidator(_metric_limits)] = ()
     kernel: Annotated[list[KernelLimit], pydantic.Field(max_length=200)] = []
     group: Annotated[list[KernelGroup], pydantic.Field(max_length=50)] = []
 
+    def of_kernels(self, names: list[str]) -> dict[str, float | None]:
+        """The limit of each kernel: that of the first pattern that matches its name, or else ``max_regression``."""
+        allowed_by_name: dict[str, float | None] = {}
+        for one in self.kernel:
+            left = [name for name in names if name not in allowed_by_name]
+            allowed_by_name |= dict.fromkeys(matching(one.pattern, left), one.max_regression)
+        return {name: allowed_by_name.get(name, self.max_regression) for name in names}
 
-def read(file: Path) -> LimitsFile:
+
+def limits(
+    file: Path | None = None,
+    *,
+    max_regression: str | None = None,
+    total: str | None = None,
+    min_share: str | None = None,
+    metrics: Sequence[str] = (),
+) -> GateLimits:
+    """The limits: the command line overrides the file, which overrides the defaults. Raises BadArgument."""
+    of_file = read(file) if file else GateLimits()
+    if twice := [name for name, n in Counter(one.name for one in of_file.group).items() if n > 1]:
+        raise BadArgument(
+            f"There are several groups {shorten(twice[0], _SHOWN)!r}", fix="Use a different name for each group"
+        )
+    options = {"max_regression": max_regression, "total": total, "min_share": min_share}
+    update: dict[str, Any] = {name: percent(text) for name, text in options.items() if text is not None}
+    own = [metric_limit(text) for text in metrics]
+    named = {one.metric for one in own}
+    update["metrics"] = (*own, *(one for one in of_file.metrics if one.metric not in named))
+    result = of_file.model_copy(update=update)
+    if result.min_share > 1:
+        raise BadArgument(
+            f"{100 * result.min_share:g}% is not a share of the time", fix="Use a percentage from 0% to 100%: 1%"
+        )
+    return result
+
+
+def read(file: Path) -> GateLimits:
     """The content of the file. Raises BadArgument for anything invalid."""
     fix = "See docs/how-to/gate_in_ci.md for its format"
     try:
         content: dict[str, Any] = tomli.loads(read_small(file, _MOST_BYTES).decode("utf-8"))
-        return LimitsFile.model_validate(content)
+        return GateLimits.model_validate(content)
     except OSError as error:
         raise BadArgument(f"{file} cannot be read", error.strerror or str(error), "Give a file with limits") from error
     except pydantic.ValidationError as error:
@@ -199,7 +183,7 @@ def read(file: Path) -> LimitsFile:
         where = ".".join(str(part)[:_SHOWN] for part in first["loc"])
         why = first["msg"]
         if first["type"] == "extra_forbidden":
-            known = {name for model in (LimitsFile, KernelLimit, KernelGroup) for name in model.model_fields}
+            known = {name for model in (GateLimits, KernelLimit, KernelGroup) for name in model.model_fields}
             why = f"there is no such key. {near(str(first['loc'][-1]), sorted(known))}".strip()
         raise BadArgument(f"{file} is not a valid file of limits", f"{where}: {why}", fix) from error
     except (ValueError, RecursionError) as error:

@@ -13,7 +13,7 @@ from typing import TextIO
 
 from ...analysis.base.problems import near
 from ...analysis.base.temporary_files import draft_of
-from ...analysis.comparison.gate_limits import StatedLimits, limits
+from ...analysis.comparison.gate_limits import limits
 from ...analysis.store.store import Manifest, Store
 from ..terminal.outcome import INCONCLUSIVE, OK, REGRESSED, Misuse, Outcome
 from ..terminal.wording import problem
@@ -30,8 +30,13 @@ def execute(options: Namespace, store: Store) -> Outcome:
     """Judge, write the files, and print the result."""
     if not 1 <= options.runs <= _MOST_RUNS:
         raise Misuse(f"--runs {options.runs} is not a valid number of runs", f"Give 1 to {_MOST_RUNS}")
-    stated = StatedLimits(options.max_regression, options.total, options.min_share, tuple(options.metric))
-    allowed = limits(stated, Path(options.limits) if options.limits else None)
+    allowed = limits(
+        Path(options.limits) if options.limits else None,
+        max_regression=options.max_regression,
+        total=options.total,
+        min_share=options.min_share,
+        metrics=options.metric,
+    )
     after = _select_workloads(store, options.candidate, options.runs, frozenset())
     before = _select_workloads(store, options.baseline, options.runs, {m.id for m in after})
     from ...analysis.comparison.gate import gate

@@ -11,12 +11,12 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.comparison.gate import PROGRAM, Gate, Item, gate
-from rooflens.analysis.comparison.gate_limits import GateLimits, StatedLimits, limits, metric_limit, percent
+from rooflens.analysis.comparison.gate_limits import GateLimits, limits, metric_limit, percent
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.comparisons import launches, traffic, workload
 
-THREE = limits(StatedLimits())
+THREE = limits()
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_nothing_changed_passes_and_five_percent_fail_kernel_and_program(store: 
 def test_slower_within_the_limit_passes_and_a_smaller_limit_than_the_noise_is_inconclusive(store: Store) -> None:
     before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1.01e6, seed=1)})
     assert decided(store, before, after).verdict == "pass"
-    narrow = decided(store, before, after, limits(StatedLimits("0.5%")))
+    narrow = decided(store, before, after, limits(max_regression="0.5%"))
     assert narrow.verdict == "inconclusive" and item(narrow, "a").code == "uncertain"
-    same = decided(store, before, made(store, {"a": times(1e6, seed=2)}), limits(StatedLimits("0.5%")))
+    same = decided(store, before, made(store, {"a": times(1e6, seed=2)}), limits(max_regression="0.5%"))
     assert item(same, "a").code == "noise"
 
 
@@ -73,7 +73,7 @@ def test_pooled_runs_decide_what_one_run_cannot(store: Store) -> None:
     def runs(ns: float, first: int) -> list[Workload]:
         return [Workload(store, made(store, {"a": times(ns, seed=first + i)})) for i in range(5)]
 
-    allowed = limits(StatedLimits("1.5%"))
+    allowed = limits(max_regression="1.5%")
     before, same, slower = runs(1e6, 0), runs(1e6, 10), runs(1.02e6, 20)
     assert gate(before[:1], same[:1], allowed).verdict == "inconclusive"
     assert gate(before, same, allowed).verdict == "pass"
@@ -136,7 +136,7 @@ def test_new_vanished_small_and_ignored_kernels_are_named_and_do_not_decide(stor
                          "warm_up": times(9e5, seed=4)})  # fmt: skip
     file = store.root / "limits.toml"
     file.write_text('total = "50%"\n[[kernel]]\npattern = "^warm"\nignore = true\n')
-    found = decided(store, before, after, limits(StatedLimits(), file))
+    found = decided(store, before, after, limits(file))
     states = {i.name: (i.status, i.code) for i in found.items}
     assert states["gone"] == ("vanished", "vanished") and states["fresh"] == ("new", "new")
     assert states["tiny"] == ("ignored", "small") and states["warm_up"] == ("ignored", "ignored")
@@ -152,7 +152,7 @@ def test_a_program_that_lost_most_of_its_kernels_does_not_pass(store: Store) -> 
     file = store.root / "limits.toml"
     file.write_text('[[group]]\nname = "g"\nbaseline = "solve|reduce"\ncandidate = "fused"\n')
     fused = made(store, {"fused": times(1e6, seed=2), "copy": times(1e4, seed=3)})
-    assert decided(store, before, fused, limits(StatedLimits(), file)).verdict == "pass", "a group is a counterpart"
+    assert decided(store, before, fused, limits(file)).verdict == "pass", "a group is a counterpart"
 
 
 def test_a_small_kernel_that_grew_large_is_judged(store: Store) -> None:
@@ -173,7 +173,7 @@ def test_limits_of_kernels_groups_and_metrics(store: Store) -> None:
         '[[kernel]]\npattern = "^gemm"\nmax_regression = "10%"\n'
         '[[group]]\nname = "attention"\nbaseline = "^attn"\nmax_regression = "5%"\n'
     )
-    found = decided(store, one(1, 1), one(1.08, 1.15), limits(StatedLimits(), file))
+    found = decided(store, one(1, 1), one(1.08, 1.15), limits(file))
     by = {(i.kind, i.name, i.metric): i for i in found.items}
     assert by["kernel", "gemm", None].status == "pass"
     assert by["kernel", "attn_qk", None].status == "fail"
@@ -189,7 +189,7 @@ def test_metrics_pass_fail_and_are_inconclusive_where_nothing_counted_them(store
     before, after = one(1), one(1.15)
 
     def status(limit: str) -> tuple[str, str]:
-        found = decided(store, before, after, limits(StatedLimits(metrics=(limit,))))
+        found = decided(store, before, after, limits(metrics=(limit,)))
         return next((i.status, i.code) for i in found.items if i.kind == "metric")
 
     assert status("hbm.read_bw_gbs=+20%") == ("pass", "within")
@@ -204,7 +204,7 @@ def test_a_rise_from_zero_is_within_no_percentage(store: Store) -> None:
     before, after = (workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100)) for gb in (0, 1e-11))
 
     def status(limit: str) -> tuple[str, str]:
-        found = decided(store, before, after, limits(StatedLimits(metrics=(limit,))))
+        found = decided(store, before, after, limits(metrics=(limit,)))
         return next((i.status, i.code) for i in found.items if i.kind == "metric")
 
     assert status("hbm.bytes_per_wave=+5%") == ("inconclusive", "from_zero")
@@ -278,9 +278,9 @@ def test_a_wrong_file_of_limits_is_refused_with_its_place(text: str, tmp_path: P
     file = tmp_path / "limits.toml"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(BadArgument):
-        limits(StatedLimits(), file)
+        limits(file)
     with pytest.raises(BadArgument, match="cannot be read"):
-        limits(StatedLimits(), tmp_path)
+        limits(tmp_path)
 
 
 def test_a_misspelt_key_of_a_file_of_limits_gets_near_names(tmp_path: Path) -> None:
@@ -289,22 +289,22 @@ def test_a_misspelt_key_of_a_file_of_limits_gets_near_names(tmp_path: Path) -> N
     with pytest.raises(
         BadArgument, match=r"kernel\.0\.max_regresion: there is no such key. Near names: max_regression"
     ):
-        limits(StatedLimits(), file)
+        limits(file)
 
 
 def test_the_command_line_beats_the_file(tmp_path: Path) -> None:
     file = tmp_path / "limits.toml"
     file.write_text('max_regression = "7%"\nmin_share = "2%"\ntotal = "9%"\n')
-    read, over = limits(StatedLimits(), file), limits(StatedLimits("1%", "2%", "3%"), file)
-    assert (read.allowed, read.total, read.least_share) == (0.07, 0.09, 0.02)
-    assert (over.allowed, over.total, over.least_share) == (0.01, 0.02, 0.03)
-    assert limits(StatedLimits("4%")).total == 0.04
+    read, over = limits(file), limits(file, max_regression="1%", total="2%", min_share="3%")
+    assert (read.max_regression, read.total, read.min_share) == (0.07, 0.09, 0.02)
+    assert (over.max_regression, over.total, over.min_share) == (0.01, 0.02, 0.03)
+    assert limits(max_regression="4%").total is None
 
 
 def test_a_metric_of_the_command_line_takes_the_place_of_that_of_the_file(tmp_path: Path) -> None:
     file = tmp_path / "limits.toml"
     file.write_text('metrics = {"a" = "+1%", "b" = "+2%"}\n')
-    found = limits(StatedLimits(metrics=("a=+50%", "a=-3%")), file).metrics
+    found = limits(file, metrics=("a=+50%", "a=-3%")).metrics
     assert [str(one) for one in found] == ["a +50 %", "a -3 %", "b +2 %"]
 
 
@@ -312,10 +312,10 @@ def test_two_groups_of_one_name_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "limits.toml"
     file.write_text('[[group]]\nname = "g"\nbaseline = "a"\n[[group]]\nname = "g"\nbaseline = "b"\n')
     with pytest.raises(BadArgument, match="several groups 'g'"):
-        limits(StatedLimits(), file)
+        limits(file)
 
 
 def test_a_share_of_the_time_is_at_most_all_of_it() -> None:
-    assert limits(StatedLimits(least_share="100%")).least_share == 1
+    assert limits(min_share="100%").min_share == 1
     with pytest.raises(BadArgument, match="not a share of the time"):
-        limits(StatedLimits(least_share="200%"))
+        limits(min_share="200%")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rooflens.analysis.comparison.gate_limits import DEFAULTS
+from rooflens.analysis.comparison.gate_limits import GateLimits
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.server.cli import main
 from rooflens.server.commands import command
@@ -52,8 +52,8 @@ def test_the_help_states_the_defaults() -> None:
     parser = ArgumentParser()
     command("gate").arguments(parser)
     told = " ".join(parser.format_help().split())
-    assert f"a kernel may be (default {DEFAULTS.allowed})" in told
-    assert f"time (default {DEFAULTS.least_share})" in told
+    assert f"a kernel may be (default {100 * GateLimits().max_regression:g}%)" in told
+    assert f"time (default {100 * GateLimits().min_share:g}%)" in told
     assert f"(default: exit status {outcome.INCONCLUSIVE})" in told
 
 
