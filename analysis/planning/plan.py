@@ -22,6 +22,7 @@ from ..catalogue.counter_names import (
     why_not_countable,
 )
 from ..catalogue.metrics import Metric
+from ..catalogue.search import select_metrics
 from ..catalogue.work_formulas import OperationKind, WorkFormulas, WorkOperation, work_formulas
 from .packing import Block, least_passes, pack, union
 
@@ -51,7 +52,7 @@ class CounterSets:
 
     def add_metrics(self, word: str) -> None:
         """Add the metrics that a word selects, one set each."""
-        for metric in catalog.select(self.target, [word]):
+        for metric in select_metrics(self.target, [word]):
             self.add(metric.name, counters_of(self.target, metric))
 
     def add_preset(self, names: Iterable[str]) -> None:
@@ -112,7 +113,7 @@ class CounterSets:
 def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
     """The counters needed for metrics, rooflines and counters on a target, in the target's spelling.
 
-    Words are those of catalog.select; ``roofline``, alone or restricted to data types and levels (roofline.f32.hbm,
+    Words are those of ``select_metrics``; ``roofline``, alone or restricted to data types and levels (roofline.f32.hbm,
     roofline.instruction); and counters. A metric is unsupported if only other targets of the family have it, or if the
     target lacks one of its counters. Raises BadArgument with similar names for an unknown word.
     """
