@@ -78,14 +78,14 @@ class CounterSets:
 
     def add_rooflines(self, word: str) -> None:
         """Add one set per data type and memory level, for one point of the roofline each. Integers only on request."""
-        formulas = work_formulas(targets.gpu(self.target).family, self.target)
+        formulas = work_formulas(self.target)
         parts = word.split(".")[1:]
         instructions = _INSTRUCTION in parts
         levels = {v.name: v.transactions if instructions else v.bytes for v in formulas.level if v.bytes}
         past = {v.name: [v.past] if v.past else [] for v in formulas.level}
         types: dict[str, list[WorkOperation]] = {}
         kinds: tuple[OperationKind, ...] = ("inst",) if instructions else ("flop", "iop")
-        for operation in formulas.operations(self.target, *kinds):
+        for operation in formulas.operations(*kinds):
             types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
         if not levels:
             raise BadArgument(
@@ -175,8 +175,8 @@ def _in_formulas(target: str) -> frozenset[str]:
 
 def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...]]:
     """The counters that explain the position of a point: busy cycles of units, other work, instruction counts."""
-    explaining = [[unit.busy, unit.cycles] for unit in formulas.busy if targets.holds(unit.gpus, target)]
-    explaining += [[o.count] for o in formulas.operations(target, "inst", "iop")]
+    explaining = [[unit.busy, unit.cycles] for unit in formulas.busy]
+    explaining += [[o.count] for o in formulas.operations("inst", "iop")]
     explaining += [[formula] for formula in formulas.extra.values()]
     sets = [tuple(catalog.counters_of(target, one)) for one in explaining]
     return [counters for counters in sets if not any(why_not_countable(target, c) for c in counters)]
