@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 from ..base.problems import BadArgument
 from ..base.text import count_text
@@ -191,21 +191,36 @@ class PassPlan:
     """
 
     target: str
-    passes: tuple[tuple[str, ...], ...]
+    passes: tuple[tuple[str, ...], ...] = ()
     """The counters of each pass in the target's spelling; ``X_sum``, ``X[*]`` and ``L_ACCUM`` as in events.py, the
     level counter L always directly before its integral. The passes with the most whole metrics come first."""
-    whole: tuple[str, ...]
-    split: tuple[str, ...]
-    unsupported: dict[str, str]
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Metric or counter -> the counters that it needs, for all that the passes collect."""
+    unsupported: dict[str, str] = field(default_factory=dict)
     """Metric or word -> why the target does not support it."""
-    left_out: dict[str, str]
+    left_out: dict[str, str] = field(default_factory=dict)
     """Metric -> why it does not fit into ``max_passes``."""
-    least_passes: int
+    least_passes: int = 0
     """The lower bound, which the plan reaches: registers needed divided by registers available, of the scarcest
     block."""
-    whole_in: dict[str, int]
-    """Whole metric -> the first pass, counted from 1, with all its counters; metrics without counters are not
-    included."""
+
+    @cached_property
+    def whole_in(self) -> dict[str, int]:
+        """Whole metric -> the first pass, counted from 1, with all its counters; metrics without counters are not
+        included."""
+        passes = list(enumerate(map(set, self.passes), 1))
+        places = {name: next((i for i, one in passes if one.issuperset(c)), 0) for name, c in self.sets.items() if c}
+        return {name: place for name, place in places.items() if place}
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The metrics that are whole."""
+        return tuple(name for name, counters in self.sets.items() if name in self.whole_in or not counters)
+
+    @property
+    def split(self) -> tuple[str, ...]:
+        """The metrics whose counters come from several passes."""
+        return tuple(name for name, counters in self.sets.items() if counters and name not in self.whole_in)
 
 
 def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -> PassPlan:
@@ -225,7 +240,8 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
         )
     if not limits:
         names = sorted({counter for counters in needed.sets.values() for counter in counters})
-        return _make_plan(needed, needed.sets, {}, [tuple(names)] if names else [], min(1, len(names)))
+        only = [tuple(names)] if names else []
+        return PassPlan(target, tuple(only), needed.sets, needed.unsupported, least_passes=len(only))
     _drop_unknown_blocks(needed, limits)
     bits, blocks = _registers(needed, limits)
     sets, left_out = _fit_into_passes(needed.sets, bits, blocks, max_passes)
@@ -236,33 +252,8 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
         groups[mask] = groups.get(mask, 0) + int(len(sets[name]) > 1)
     packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in needed.optional])
     names = sorted({c for counters in (*sets.values(), *needed.optional) for c in counters})
-    passes = [_counters(names, bits, one) for one in packed]
-    return _make_plan(needed, sets, left_out, passes, least_passes(blocks, union(masks.values())))
-
-
-def _make_plan(
-    needed: CounterSets,
-    sets: dict[str, tuple[str, ...]],
-    left_out: dict[str, str],
-    passes: Sequence[tuple[str, ...]],
-    least: int,
-) -> PassPlan:
-    """Build the plan, with every set classified as whole or split."""
-    counters_of_passes = [set(one) for one in passes]
-    places = {
-        name: next((i for i, one in enumerate(counters_of_passes, 1) if one.issuperset(c)), 0)
-        for name, c in sets.items()
-    }
-    return PassPlan(
-        target=needed.target,
-        passes=tuple(passes),
-        whole=tuple(name for name, counters in sets.items() if places[name] or not counters),
-        split=tuple(name for name, counters in sets.items() if counters and not places[name]),
-        unsupported=needed.unsupported,
-        left_out=left_out,
-        least_passes=least,
-        whole_in={name: place for name, place in places.items() if place and sets[name]},
-    )
+    passes = tuple(_counters(names, bits, one) for one in packed)
+    return PassPlan(target, passes, sets, needed.unsupported, left_out, least_passes(blocks, union(masks.values())))
 
 
 def _drop_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:
