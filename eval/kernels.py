@@ -17,6 +17,7 @@ from questions import CHARACTERS_PER_TOKEN
 
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
+from rooflens.analysis.catalogue.search import select_metrics
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -136,7 +137,7 @@ def _thinned(source: Path, only: list[str], path: Path) -> Path:
     """A raw page of ncu with only the counters of these metrics; columns that are not counters are kept."""
     with gzip.open(source, "rt", encoding="utf-8", newline="") as text:
         rows = list(csv.reader(text))
-    formulas = [f for m in catalog.select(_TARGET, only) for f in (m.num, m.den or "1", m.unseen or "0")]
+    formulas = [f for m in select_metrics(_TARGET, only) for f in (m.num, m.den or "1", m.unseen or "0")]
     keep = {"gpu__time_duration.sum", *_read(formulas, frozenset(rows[0]))}
     at = [i for i, name in enumerate(rows[0]) if name in keep or "__" not in name or name.startswith(_FACTS)]
     with path.open("w", encoding="utf-8", newline="") as text:

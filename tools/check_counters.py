@@ -9,6 +9,7 @@ import sys
 from ..analysis.base.problems import BadArgument, MissingTool, NotFound
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
+from ..analysis.catalogue.search import select_metrics
 from ..analysis.counter_check import known_kernels
 from ..analysis.counter_check.metric_verdicts import meanings
 from ..analysis.planning.plan import plan
@@ -95,7 +96,7 @@ def check_counters(
 def determinable(target: str, asked: list[str] | None) -> list[str]:
     """Return the requested metrics, or all, that these kernels determine; raise BadArgument if there are none."""
     with_meaning = meanings(target)
-    chosen = [metric.name for metric in catalog.select(target, asked or ["*"])]
+    chosen = [metric.name for metric in select_metrics(target, asked or ["*"])]
     names = [name for name in chosen if name in with_meaning]
     if not names:
         raise BadArgument(

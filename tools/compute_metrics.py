@@ -13,6 +13,7 @@ from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
 from ..analysis.catalogue.counter_names import why_not_countable
 from ..analysis.catalogue.formula import references
+from ..analysis.catalogue.search import known_words
 from ..analysis.counter_check import check_records
 from ..analysis.counter_check.check_records import MetricCheck
 from ..analysis.engine import evaluation as engine
@@ -111,7 +112,7 @@ def compute_metrics(
     with Workload.open(store, workload, kernel, "launch" if by == "launch" else "kernel") as opened:
         opened.borrow_formulas()
         if opened.arch in catalog.targets_with_metrics():
-            metrics, unknown = catalog.known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
+            metrics, unknown = known_words(opened.arch, [*metrics, *([order_by] if order_by else [])])
             if kernel is not None and by is None and len(opened.select(kernel, dispatches).kernels) > 1:
                 view = replace(view, by_kernel=True)
         figures, selection = engine.figures(opened, metrics, view), opened.select(kernel, dispatches)

@@ -175,7 +175,7 @@ def _next(workload: str, roofline: Roofline, datatype: str | None, numbers: Mapp
     suggested = []
     here, inputs = {"workload": workload}, roofline.inputs
     flops = roofline.kind == "flop"
-    if flops and not inputs.formulas.operations(inputs.target, "flop"):
+    if flops and not inputs.formulas.operations("flop"):
         why = "the instruction roofline needs no FLOP counters"
         suggested.append(next_call("compute_roofline", why, **here, kind="instruction"))
     limited = next((one for one in roofline.limits if one.limiter in catalog.SUBSYSTEMS), None)

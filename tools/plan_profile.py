@@ -15,7 +15,7 @@ from ..analysis.base.problems import BadArgument, NotFound
 from ..analysis.base.text import count_text
 from ..analysis.catalogue import metrics as catalog
 from ..analysis.catalogue import targets
-from ..analysis.planning.plan import PassPlan, resolve
+from ..analysis.planning.plan import PassPlan
 from ..analysis.store.store import Store
 from .answers.next_calls import next_call
 from .answers.sentences import optional_sentence, present, sentence
@@ -181,7 +181,7 @@ def plan_profile(
     if range is not None and not driver.RANGES:
         raise _no_range(driver)
     steps = driver.steps(request, features, program=driver.NAME, out=OUT)
-    lost = _lost_metrics(target, asked, planned, driver.left_out(request, features))
+    lost = _lost_metrics(planned, driver.left_out(request, features))
     full = detail == "full"
     whole = [m for m in planned.whole if m not in lost]
     split = [m for m in planned.split if m not in lost]
@@ -279,14 +279,10 @@ def _check_command(command: list[str] | None) -> tuple[str, ...]:
     return tuple(command)
 
 
-def _lost_metrics(target: str, asked: ProfileContents, planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
+def _lost_metrics(planned: PassPlan, refused: dict[str, str]) -> dict[str, str]:
     """Return the planned metrics that the profiler cannot provide, because it cannot count one of their counters."""
-    sets = resolve(target, asked.metrics).sets if refused else {}
-    return {
-        name: f"{missing}: {refused[missing]}"
-        for name in (*planned.whole, *planned.split)
-        if (missing := next((c for c in sets.get(name, ()) if c in refused), None))
-    }
+    lost = {name: next((c for c in counters if c in refused), None) for name, counters in planned.sets.items()}
+    return {name: f"{missing}: {refused[missing]}" for name, missing in lost.items() if missing}
 
 
 def _passes(planned: PassPlan, full: bool) -> Table:

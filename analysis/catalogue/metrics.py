@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, get_args
 
-from ..base.problems import BadArgument, BadInput, near
+from ..base.problems import BadInput
 from . import files, targets
 from .counter_names import spelling
 from .files import CatalogueModel
@@ -245,35 +244,6 @@ def presets() -> dict[str, list[str]]:
     return selections
 
 
-def select(target: str, wanted: Iterable[str]) -> list[Metric]:
-    """The metrics selected by names, ids (17.3.7), tables (17.3), panels (17), subsystems, presets or ``*``.
-
-    An id selects the metrics that have it in any release of rocprof-compute: two if a table was renumbered. The order
-    is that of the request, without duplicates. Raises BadArgument with similar names for an unknown word.
-    """
-    chosen: dict[str, Metric] = {}
-    for word in wanted:
-        hits = _metrics_of_word(word, target)
-        if not hits:
-            raise _unknown_metric(word, target)
-        chosen |= {m.name: m for m in hits}
-    return list(chosen.values())
-
-
-def known_words(target: str, wanted: Iterable[str]) -> tuple[list[str], dict[str, str]]:
-    """The words that select metrics of a target, and a message for each other one. Raises BadArgument if none does.
-
-    One typo in a long list should not prevent an answer.
-    """
-    words = list(wanted)
-    unknown = {word: _unknown_metric(word, target) for word in words if not _metrics_of_word(word, target)}
-    refusals = {word: BadArgument(p.what, p.why).text.removesuffix(".") for word, p in unknown.items()}
-    if unknown and len(unknown) == len(set(words)):
-        first, *_ = unknown.values()
-        raise BadArgument(first.what, ". ".join([first.why, *list(refusals.values())[1:]]), first.fix)
-    return [word for word in words if word not in unknown], refusals
-
-
 def variants(target: str | None = None, family: str | None = None) -> dict[str, dict[str, Metric]]:
     """Metric name -> the metric as defined on each target that has it (or only on one target or family)."""
     by_target: dict[str, dict[str, Metric]] = {}
@@ -319,73 +289,6 @@ def _counters_of(target: str, formulas: tuple[str, ...]) -> tuple[str, ...]:
             elif is_counter(target, name):
                 read.add(spelling(target, name))
     return tuple(sorted(read))
-
-
-def _metrics_of_word(word: str, target: str) -> list[Metric]:
-    everything, known = metrics(target), by_name(target)
-    if word in ("*", "everything", "all"):
-        return list(everything)
-    if word in known:
-        return [known[word]]
-    if word in presets():
-        return [known[n] for n in presets()[word] if n in known]
-    if word in SUBSYSTEMS:
-        return [m for m in everything if m.subsystem == word]
-    table, _, last = word.rpartition(".")
-    return [
-        m for m in everything
-        if word in (m.id, m.newer_id, m.table, str(m.panel))
-        or (m.per == "l2_channel" and m.table == table and last.isdigit())
-    ]  # fmt: skip
-
-
-def _unknown_metric(word: str, target: str) -> BadArgument:
-    known = by_name(target)
-    if elsewhere := known_targets(word):
-        return BadArgument(
-            f"Metric {word!r} does not exist on {target}",
-            f"it exists on {', '.join(elsewhere)}. {_suggest_similar(by_name(elsewhere[0])[word], known)}".strip(),
-            "search_metrics lists what this GPU has",
-        )
-    return BadArgument(
-        f"Unknown metric {word!r}",
-        _suggest_for_phrase(word, target) or near(word, [*known, *presets(), *SUBSYSTEMS]),
-        "Give a name, an id (17.3.7), a table (17.3), a panel (17), a subsystem, a preset "
-        f"({', '.join(presets())}) or *; search_metrics finds names",
-    )
-
-
-_LONGEST, _MOST_SUGGESTED = 200, 4
-"""The characters of a phrase that are considered, and the most metrics suggested for it."""
-
-
-def _suggest_for_phrase(phrase: str, target: str) -> str:
-    """The names that match several words, such as a common title; empty for a single word."""
-    from .search import fitting_best  # imports this module itself
-
-    if len(phrase.split()) < 2:
-        return ""
-    every = variants(target)
-    best = fitting_best(phrase[:_LONGEST], every.values(), every)[:_MOST_SUGGESTED]
-    names = [next(iter(on.values())).name for on in best]
-    return f"Matching metrics: {', '.join(names)}" if names else ""
-
-
-def _suggest_similar(lacking: Metric, known: dict[str, Metric]) -> str:
-    """Metrics similar to one that a target lacks: those of the same unit with the closest names, preferably in the same
-    subsystem."""
-    quantity = _quantity(lacking)
-    alike = [m for m in known.values() if m.unit == lacking.unit and not m.of]
-    near_ones = get_close_matches(f"{quantity} {lacking.title}", [f"{_quantity(m)} {m.title}" for m in alike], 3, 0.6)
-    with_close_titles = [m.name for text in near_ones for m in alike if f"{_quantity(m)} {m.title}" == text]
-    same = [m.name for m in alike if _quantity(m) == quantity]
-    close = list(dict.fromkeys([*same, *with_close_titles]))
-    names = [name for name in close if known[name].subsystem == lacking.subsystem][:3] or close[:3]
-    return f"Similar here: {', '.join(names)}" if names else ""
-
-
-def _quantity(metric: Metric) -> str:
-    return metric.name.partition(".")[2]
 
 
 def _metric(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from functools import cache
 from string import Formatter
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pydantic
 
@@ -56,40 +57,63 @@ class Advice(CatalogueModel):
         return f"{self.text} ({self.source if self.shown_for is None else f'as for {self.shown_for}'})"
 
 
-class Rule(CatalogueModel):
+class _Conditional(CatalogueModel):
+    """What applies to a kernel if ``when`` holds, on the targets ``gpus``; unknown (NULL) means that counters are
+    missing.
+
+    ``lifts`` lists the pipes and levels of the mixed-pipe view whose load a perfect change would remove; ``dense``
+    means that it reduces the load of the others to the bytes that threads requested; ``bound`` is an additional bound
+    of the speed-up.
+    """
+
+    gpus: list[str] | None = None
+    when: str
+    lifts: list[str] = []
+    dense: bool = False
+    bound: str | None = None
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """The expressions without which nothing is known."""
+        return (self.when,)
+
+    @property
+    def expressions(self) -> list[str]:
+        """All expressions that are evaluated."""
+        return [*self.decisive, *([self.bound] if self.bound else [])]
+
+
+class Rule(_Conditional):
     """One way in which a subsystem holds a kernel back. Expressions are SQL over names of metrics and signals.
 
-    ``when`` decides whether the rule holds; unknown (NULL) means that counters are missing. ``severity`` (0-100) ranks
-    rules of one kind; ``most`` is the highest severity that kernels reach, which makes limits of units comparable.
-    ``supports`` and ``against`` raise and lower the confidence. ``lifts`` lists the pipes and levels of the mixed-pipe
-    view whose load a perfect fix would remove; ``dense`` means that the fix reduces the load of the others to the bytes
-    that threads requested; ``bound`` is an additional bound of the speed-up. A verdict does not stay open because of
-    ``optional`` rules with missing counters, as no profiler is asked to collect those. ``change`` is the kind of change
-    that advice without its own one is.
+    ``severity`` (0-100) ranks rules of one kind; ``most`` is the highest severity that kernels reach, which makes
+    limits of units comparable. ``supports`` and ``against`` raise and lower the confidence. A verdict does not stay
+    open because of ``optional`` rules with missing counters, as no profiler is asked to collect those. ``change`` is
+    the kind of change that advice without its own one is.
     """
 
     id: str
     subsystem: str
     kind: RuleKind
-    gpus: list[str] | None = None
-    when: str
     severity: str
     most: float = pydantic.Field(default=100.0, gt=0, le=100)
     claim: str
     supports: list[str] = []
     against: list[str] = []
-    lifts: list[str] = []
-    dense: bool = False
     optional: bool = False
-    bound: str | None = None
     change: str | None = None
     advice: list[Advice]
     falsify: str
 
     @property
+    def decisive(self) -> tuple[str, ...]:
+        """The condition and the severity."""
+        return self.when, self.severity
+
+    @property
     def expressions(self) -> list[str]:
         """All expressions that are evaluated for the rule."""
-        return [self.when, self.severity, *self.supports, *self.against, *([self.bound] if self.bound else [])]
+        return [*super().expressions, *self.supports, *self.against]
 
     @property
     def claim_names(self) -> list[str]:
@@ -104,86 +128,117 @@ class LibraryKernel(CatalogueModel):
     advice: list[Advice]
 
 
-class Signal(CatalogueModel):
-    """A quantity that the rules share; ``on.<family>`` lists the expressions that compute it, best first.
+class _Quantity(CatalogueModel):
+    """A figure that is computed from metrics; ``on.<family>`` lists the expressions that compute it, best first."""
+
+    name: str
+    title: str
+    on: dict[str, list[str]]
+    expressions: tuple[str, ...] = ()
+    """Those of a target that it can evaluate; the data files do not state them."""
+
+    def of_family(self, family: str) -> list[str]:
+        """Every expression for a family."""
+        return self.on.get(family, [])
+
+
+class Signal(_Quantity):
+    """A quantity that the rules share.
 
     ``label`` names the unit if the signal is a load; ``whole`` marks a share of a whole, which cannot exceed 100 %.
     ``deduced.<family>`` lists further expressions for a load whose own counters are missing, each after the words that
     say how near its value is ("at most", "at least").
     """
 
-    name: str
     label: str = ""
     unit: str
-    title: str
     whole: bool = False
-    on: dict[str, list[str]]
     deduced: dict[str, list[tuple[str, str]]] = {}
 
-
-class Part(CatalogueModel):
-    """A part of an account; the parts of a family and view add up to 100 %, with what was not counted.
-
-    ``on.<family>`` lists the expressions of its share in percent, best first. A part that ``stands_for`` others is used
-    if one of those that the family has was not counted.
-    """
-
-    name: str
-    view: Literal["device", "waves"] = "waves"
-    title: str
-    stands_for: list[str] = []
-    on: dict[str, list[str]]
-
-
-class Change(CatalogueModel):
-    """A kind of change of a program, and what decides its gain; expressions are SQL as those of rules.
-
-    ``when`` decides whether it applies, ``part`` is the share of the time that it addresses in percent, ``lifts`` and
-    ``dense`` are those of rules, ``bound`` is the most that the change itself allows.
-    """
-
-    name: str
-    title: str
-    gpus: list[str] | None = None
-    when: str
-    part: str
-    lifts: list[str] = []
-    dense: bool = False
-    bound: str | None = None
+    def of_family(self, family: str) -> list[str]:
+        """Every expression for a family, those that only deduce the value last."""
+        return [*super().of_family(family), *(sql for _, sql in self.deduced.get(family, []))]
 
     @property
-    def expressions(self) -> list[str]:
-        """All expressions that are evaluated for the change."""
-        return [self.when, self.part, *([self.bound] if self.bound else [])]
+    def sql(self) -> str:
+        """SQL for its value on a target: the first of its expressions whose metrics are available."""
+        return f"coalesce({', '.join(f'({e})' for e in self.expressions)})"
+
+    @property
+    def deductions(self) -> dict[str, str]:
+        """Its expressions that only deduce a value, each with the words for how near it is."""
+        stated = {sql: how for ways in self.deduced.values() for how, sql in ways}
+        return {sql: stated[sql] for sql in self.expressions if sql in stated}
+
+
+class Part(_Quantity):
+    """A part of an account in percent; the parts of a family and view add up to 100 %, with what was not counted.
+
+    A part that ``stands_for`` others is used if one of those that the family has was not counted.
+    """
+
+    view: Literal["device", "waves"] = "waves"
+    stands_for: list[str] = []
+
+
+class Change(_Conditional):
+    """A kind of change of a program, and what decides its gain; expressions are SQL as those of rules.
+
+    ``part`` is the share of the time that it addresses in percent.
+    """
+
+    name: str
+    title: str
+    part: str
+
+    @property
+    def decisive(self) -> tuple[str, ...]:
+        """The condition and the share."""
+        return self.when, self.part
+
+
+_Judged = TypeVar("_Judged", bound=_Conditional)
+_Computed = TypeVar("_Computed", bound=_Quantity)
+
+
+def _decidable(stated: Iterable[_Judged], target: str) -> list[_Judged]:
+    """The entries that a target's metrics can decide, without bounds that the target cannot evaluate."""
+    here = [entry_in_vendor_terms(one, target) for one in stated if targets.holds(one.gpus, target)]
+    trees([e for one in here for e in one.expressions])
+    decidable = [one for one in here if all(usable(target, e) for e in one.decisive)]
+    return [
+        one if one.bound is None or usable(target, one.bound) else one.model_copy(update={"bound": None})
+        for one in decidable
+    ]
+
+
+def _computable(
+    stated: Iterable[_Computed], target: str, is_usable: Callable[[str, str], bool]
+) -> dict[str, _Computed]:
+    """The entries of which a target can evaluate an expression, by name, with those expressions."""
+    family = targets.gpu(target).family
+    every = [(one, one.of_family(family)) for one in stated]
+    trees([e for _, expressions in every for e in expressions])
+    usable_here = ((one, tuple(e for e in expressions if is_usable(target, e))) for one, expressions in every)
+    return {one.name: one.model_copy(update={"expressions": kept}) for one, kept in usable_here if kept}
 
 
 @cache
 def changes(target: str) -> tuple[Change, ...]:
-    """The changes whose effect a target's metrics can show, without bounds that the target cannot evaluate."""
-    stated = files.rule_entries("change", Change)
-    here = [entry_in_vendor_terms(change, target) for change in stated if targets.holds(change.gpus, target)]
-    trees([e for change in here for e in change.expressions])
-    known = [change for change in here if usable(target, change.when) and usable(target, change.part)]
-    return tuple(
-        change if change.bound is None or usable(target, change.bound) else change.model_copy(update={"bound": None})
-        for change in known
-    )
+    """The changes whose effect a target's metrics can show."""
+    return tuple(_decidable(files.rule_entries("change", Change), target))
 
 
 @cache
-def parts(target: str) -> dict[str, tuple[Part, tuple[str, ...]]]:
-    """The parts of the accounts that a target's metrics can show, each with its expressions, by name."""
-    family = targets.gpu(target).family
-    stated = files.rule_entries("part", Part)
-    names = {part.name for part in stated if family in part.on}
-    here = {
-        part.name: (part.model_copy(update={"stands_for": [n for n in part.stands_for if n in names]}), part.on[family])
-        for part in (entry_in_vendor_terms(part, target) for part in stated)
-        if part.name in names
+def parts(target: str) -> dict[str, Part]:
+    """The parts of the accounts that a target's metrics can show, by name."""
+    stated = [part for part in files.rule_entries("part", Part) if part.of_family(targets.gpu(target).family)]
+    names = {part.name for part in stated}
+    known = _computable((entry_in_vendor_terms(part, target) for part in stated), target, usable)
+    return {
+        name: part.model_copy(update={"stands_for": [n for n in part.stands_for if n in names]})
+        for name, part in known.items()
     }
-    trees([expression for _, every in here.values() for expression in every])
-    known = {name: (part, tuple(e for e in every if usable(target, e))) for name, (part, every) in here.items()}
-    return {name: each for name, each in known.items() if each[1]}
 
 
 @cache
@@ -201,43 +256,15 @@ def signals_and_rules() -> tuple[tuple[Signal, ...], tuple[Rule, ...]]:
 
 
 @cache
-def signals(target: str) -> dict[str, tuple[str, ...]]:
-    """Signal -> its expressions on a target, best first; expressions with a metric that the target lacks are
-    omitted."""
-    family = targets.gpu(target).family
-    stated_here = {
-        s.name: [*s.on.get(family, []), *(sql for _, sql in s.deduced.get(family, []))] for s in signals_and_rules()[0]
-    }
-    trees([e for expressions in stated_here.values() for e in expressions])
-    known = {name: tuple(e for e in every if _are_known(target, paths(e))) for name, every in stated_here.items()}
-    return {name: expressions for name, expressions in known.items() if expressions}
-
-
-@cache
-def signal_sql(target: str) -> dict[str, str]:
-    """Signal -> SQL for its value on a target: the first of its expressions whose metrics are available."""
-    return {name: f"coalesce({', '.join(f'({e})' for e in every)})" for name, every in signals(target).items()}
-
-
-@cache
-def deduced_expressions(target: str) -> dict[str, dict[str, str]]:
-    """Signal -> its expressions on a target that only deduce a value, each with the words for how near it is."""
-    family, known = targets.gpu(target).family, signals(target)
-    every = {s.name: {sql: how for how, sql in s.deduced.get(family, [])} for s in signals_and_rules()[0]}
-    return {name: {sql: stated[sql] for sql in known.get(name, ()) if sql in stated} for name, stated in every.items()}
-
-
-@cache
-def share_sql(target: str) -> dict[str, str]:
-    """The same as ``signal_sql``, only for the signals that are shares of a whole."""
-    wholes = {s.name for s in signals_and_rules()[0] if s.whole}
-    return {name: sql for name, sql in signal_sql(target).items() if name in wholes}
+def signals(target: str) -> dict[str, Signal]:
+    """The signals of a target by name; expressions with a metric that the target lacks are omitted."""
+    known = _computable(signals_and_rules()[0], target, _reads_known_metrics)
+    return {n: s.model_copy(update={"title": in_vendor_terms(s.title, target)}) for n, s in known.items()}
 
 
 @cache
 def _libraries() -> list[LibraryKernel]:
-    stated = [e for document in files.documents("rules").values() for e in document.get("library", [])]
-    return [files.validate_entry(LibraryKernel, e, "A library") for e in stated]
+    return files.rule_entries("library", LibraryKernel, "kernel")
 
 
 def library_kernel(kernel: str) -> LibraryKernel | None:
@@ -245,28 +272,32 @@ def library_kernel(kernel: str) -> LibraryKernel | None:
     return next((one for one in _libraries() if re.search(one.kernel, kernel)), None)
 
 
-def title(signal: str, target: str) -> str:
-    """The title of a signal."""
-    return in_vendor_terms(next(s.title for s in signals_and_rules()[0] if s.name == signal), target)
-
-
 @cache
 def rules(target: str) -> tuple[Rule, ...]:
     """The rules that a target's metrics can decide, without supports and againsts that the target cannot evaluate."""
-    here = [entry_in_vendor_terms(r, target) for r in signals_and_rules()[1] if targets.holds(r.gpus, target)]
-    trees([e for r in here for e in r.expressions])
-    decidable = []
-    for rule in here:
-        if usable(target, rule.when) and usable(target, rule.severity):
-            conditions = {k: [e for e in getattr(rule, k) if usable(target, e)] for k in ("supports", "against")}
-            decidable.append(rule.model_copy(update=conditions))
-    return tuple(decidable)
+    return tuple(
+        rule.model_copy(update={k: [e for e in getattr(rule, k) if usable(target, e)] for k in ("supports", "against")})
+        for rule in _decidable(signals_and_rules()[1], target)
+    )
 
 
 def usable(target: str, expression: str) -> bool:
     """Whether every name in an expression is known on a target."""
     known = signals(target)
-    return all(name in known or _are_known(target, [name]) for name in paths(expression))
+    return all(name in known or _is_known(target, name) for name in paths(expression))
+
+
+def _reads_known_metrics(target: str, expression: str) -> bool:
+    return all(_is_known(target, name) for name in paths(expression))
+
+
+def _is_known(target: str, name: str) -> bool:
+    """Whether a target has a metric, a peak of a metric, or may have a fact."""
+    here = metrics.by_name(target)
+    if name.startswith(PEAK):
+        metric = here.get(name.removeprefix(PEAK))
+        return metric is not None and bool(metric.peak)
+    return name.startswith(FACT) or name in here
 
 
 def metrics_of(target: str, expression: str) -> list[str]:
@@ -282,14 +313,17 @@ def facts_of(target: str, expression: str) -> list[str]:
 
 def _inputs_of(target: str, expression: str) -> list[str]:
     known = signals(target)
-    return [inner for name in paths(expression) for inner in (paths(known[name][0]) if name in known else [name])]
+    return [
+        inner
+        for name in paths(expression)
+        for inner in (paths(known[name].expressions[0]) if name in known else [name])
+    ]
 
 
 def all_metrics(target: str) -> list[str]:
     """Every metric that the rules of a target can read."""
-    every = [e for stated in signals(target).values() for e in stated]
+    every = [e for one in (*signals(target).values(), *parts(target).values()) for e in one.expressions]
     every += [e for rule in rules(target) for e in (*rule.expressions, *rule.claim_names)]
-    every += [e for _, stated in parts(target).values() for e in stated]
     every += [e for change in changes(target) for e in change.expressions]
     return _metrics_in(target, every)
 
@@ -303,18 +337,6 @@ def _metrics_in(target: str, expressions: list[str]) -> list[str]:
 @cache
 def metrics_of_limits(target: str) -> list[str]:
     """Every metric that the loads of units, and the rules that decide which unit is the limit, can read."""
-    every = [e for name, given in signals(target).items() if name.startswith("load.") for e in given]
-    every += [e for rule in rules(target) if rule.kind == "limit" for e in (rule.when, rule.severity)]
+    every = [e for name, one in signals(target).items() if name.startswith("load.") for e in one.expressions]
+    every += [e for rule in rules(target) if rule.kind == "limit" for e in rule.decisive]
     return _metrics_in(target, every)
-
-
-def _are_known(target: str, names: list[str]) -> bool:
-    here = metrics.by_name(target)
-    for name in names:
-        if name.startswith(PEAK):
-            metric = here.get(name.removeprefix(PEAK))
-            if metric is None or not metric.peak:
-                return False
-        elif not name.startswith(FACT) and name not in here:
-            return False
-    return True

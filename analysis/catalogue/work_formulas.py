@@ -18,8 +18,6 @@ LEVELS: tuple[LevelName, ...] = ("hbm", "l2", "gl1", "vl1d", "lds")
 
 class _WorkEntry(CatalogueModel):
     name: str
-    gpus: list[str] | None = None
-    """The targets that can count it; None for the whole family."""
     source: str = ""
 
 
@@ -79,6 +77,8 @@ class WorkOperation(CeilingEntry):
 
     kind: OperationKind
     count: str
+    counted: bool = True
+    """Whether the target has its counters; others still have its ceiling."""
     dual: float = 1.0
     """By which factor the rate can exceed its ceiling: dual issue, or a clock above the nominal one."""
     engine: str = ""
@@ -142,27 +142,30 @@ class WorkFormulas(CatalogueModel):
         """All entries with a ceiling."""
         return [*self.level, *self.operation, *self.ceiling]
 
-    def operations(self, target: str, *kinds: OperationKind) -> list[WorkOperation]:
-        """The operations of these kinds that a target's counters can count."""
-        return [o for o in self.operation if o.kind in kinds and holds(o.gpus, target)]
+    def operations(self, *kinds: OperationKind) -> list[WorkOperation]:
+        """The operations of these kinds that the target's counters can count."""
+        return [o for o in self.operation if o.kind in kinds and o.counted]
 
 
 @cache
-def work_formulas(name: str, target: str) -> WorkFormulas:
-    """The formulas of a family with the changes for the target (``on.<target>``) applied.
+def work_formulas(target: str) -> WorkFormulas:
+    """The formulas of a target's family with the changes for the target (``on.<target>``) applied.
 
     Raises NotFound for a family without rooflines.
     """
-    if name not in files.paths("work"):
+    if (name := targets.gpu(target).family) not in files.paths("work"):
         raise NotFound(
             f"There are no roofline formulas for {target}",
             "its counters count neither bytes nor floating-point operations",
             "compute_metrics works",
         )
     document = dict(files.documents("work")[name])
-    for key in ("level", "operation", "busy"):
-        entries = document.get(key, [])
-        document[key] = [as_on_target(e, target) | {"gpus": e.get("gpus")} for e in entries]
+    document["level"] = [as_on_target(level, target) for level in document["level"]]
+    document["operation"] = [
+        as_on_target(operation, target) | {"counted": holds(operation.get("gpus"), target)}
+        for operation in document.get("operation", [])
+    ]
+    document["busy"] = [as_on_target(u, target) for u in document.get("busy", []) if holds(u.get("gpus"), target)]
     return files.validate_entry(WorkFormulas, document, f"The work file {name}.toml")
 
 
@@ -170,8 +173,8 @@ def formulas(target: str) -> dict[str, str]:
     """Every quantity that the rooflines of a target use: operations by name; per level the bytes by its name, and
     ``.transactions``, ``.least``, ``.most``, ``.asked``, ``.past``, ``.unseen``; ``.busy`` and ``.cycles`` of units;
     instruction counts."""
-    stated = work_formulas(targets.gpu(target).family, target)
-    quantities = {o.name: o.count for o in stated.operations(target, "flop", "iop", "inst")}
+    stated = work_formulas(target)
+    quantities = {o.name: o.count for o in stated.operations("flop", "iop", "inst")}
     for level in stated.level:
         parts = {
             "": level.without_unseen(level.bytes),
@@ -184,6 +187,5 @@ def formulas(target: str) -> dict[str, str]:
         }
         quantities |= {f"{level.name}{part}": formula for part, formula in parts.items() if formula}
     for unit in stated.busy:
-        if holds(unit.gpus, target):
-            quantities |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
+        quantities |= {f"{unit.name}.busy": unit.busy, f"{unit.name}.cycles": unit.cycles}
     return quantities | stated.extra

@@ -101,7 +101,7 @@ def least_times(side: Side, target: str, ceilings: Ceilings) -> dict[str, LeastT
         amount, peak = side.amount(level.name), ceilings.value(level.key)
         if amount is not None and peak:
             times[LEVEL_TITLES[level.name]] = LeastTime(amount / peak, amount, "bytes")
-    for operation in formulas.operations(target, "flop", "iop"):
+    for operation in formulas.operations("flop", "iop"):
         amount, peak = side.amount(operation.name), ceilings.value(operation.key)
         if amount is not None and peak:
             name = f"{operation.pipe} operations" + (f" ({operation.engine})" if operation.engine else "")

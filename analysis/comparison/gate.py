@@ -17,6 +17,7 @@ from ..base.notes import Note
 from ..base.problems import BadArgument
 from ..base.text import first_few, shorten
 from ..catalogue import metrics as catalog
+from ..catalogue.search import select_metrics
 from ..catalogue.thresholds import threshold
 from ..engine.evaluation import Figure, FigureRequest, figures
 from ..launches import device_clocks
@@ -336,7 +337,7 @@ def _metric_item(limit: MetricLimit, c: ComparedPair, before: Workload, after: W
 
 def _figure(workload: Workload, metric: str, kernel: str) -> Figure:
     if workload.arch in catalog.targets_with_metrics():
-        known = catalog.select(workload.arch, [metric])
+        known = select_metrics(workload.arch, [metric])
         if len(known) != 1:
             fix = "Give the name of one metric; search_metrics finds them"
             raise BadArgument(f"{metric!r} matches {len(known)} metrics", fix=fix)

@@ -98,13 +98,13 @@ def family(target: str | None) -> WorkFormulas | None:
     """The formulas for work and traffic of a target; None if it has none."""
     if target not in catalog.targets_with_metrics() or targets.gpu(target).vendor == "cpu":
         return None
-    return work_formulas.work_formulas(targets.gpu(target).family, target)
+    return work_formulas.work_formulas(target)
 
 
 def operations(target: str) -> list[WorkOperation]:
     """The floating-point and integer operations that a target counts, by type."""
     formulas = family(target)
-    return formulas.operations(target, "flop", "iop") if formulas else []
+    return formulas.operations("flop", "iop") if formulas else []
 
 
 def expressions(workloads: Sequence[Workload]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,41 +25,30 @@ def solve_expressions(expressions: Mapping[str, str], inputs: Mapping[str, float
     """
     known = {name: value for name, value in inputs.items() if name not in expressions and math.isfinite(value)}
     needs = references(expressions.values())
-    levels: dict[str, int] = {}
-    for name in _dependency_order(expressions):
-        needed = needs[expressions[name]]
-        if needed <= known.keys() | levels.keys():
-            levels[name] = 1 + max((levels.get(other, 0) for other in needed), default=0)
-    if not levels:
+    order = TopologicalSorter(
+        {name: sorted(needs[formula] & expressions.keys()) for name, formula in expressions.items()}
+    )
+    try:
+        order.prepare()
+    except CycleError as error:
+        circle = error.args[1]
+        raise BadInput(f"{circle[0]} depends on itself", " <- ".join(circle)) from error
+    used = sorted(set().union(*needs.values()) & known.keys())
+    query = "SELECT " + (", ".join(f"{known[n]!r}::DOUBLE AS {sql_name(n)}" for n in used) or "0 AS nothing")
+    solved: list[str] = []
+    while ready := order.get_ready():
+        order.done(*ready)
+        level = [name for name in ready if needs[expressions[name]] <= {*known, *solved}]
+        items = "".join(f", ({expressions[name]})::DOUBLE AS {sql_name(name)}" for name in level)
+        query = f"SELECT *{items} FROM ({query})"
+        solved += level
+    if not solved:
         return dict.fromkeys(expressions)
-    used = {n for name in levels for n in needs[expressions[name]]} & known.keys()
-    query = "SELECT " + (", ".join(f"{known[n]!r}::DOUBLE AS {sql_name(n)}" for n in sorted(used)) or "0 AS nothing")
-    for level in range(1, max(levels.values()) + 1):
-        items = (f"({expressions[name]})::DOUBLE AS {sql_name(name)}" for name, on in levels.items() if on == level)
-        query = f"SELECT *, {', '.join(items)} FROM ({query})"
     with connect() as con:
-        row = con.execute(f"SELECT {', '.join(map(sql_name, levels))} FROM ({query})").fetchone()
-    values = zip(levels, row or (), strict=True)
+        row = con.execute(f"SELECT {', '.join(map(sql_name, solved))} FROM ({query})").fetchone()
+    values = zip(solved, row or (), strict=True)
     finite = {name: value for name, value in values if value is not None and math.isfinite(value)}
     return {name: finite.get(name) for name in expressions}
-
-
-def _dependency_order(expressions: Mapping[str, str]) -> list[str]:
-    """The names, ordered so that each comes after those that its expression needs."""
-    needs = references(expressions.values())
-    done: dict[str, bool] = {}
-
-    def visit(name: str, path: tuple[str, ...]) -> None:
-        if name in path:
-            raise BadInput(f"{name} depends on itself", " <- ".join((*path, name)))
-        if name not in done:
-            for other in sorted(needs[expressions[name]] & expressions.keys()):
-                visit(other, (*path, name))
-            done[name] = True
-
-    for name in expressions:
-        visit(name, ())
-    return list(done)
 
 
 _FILE = Path(__file__).with_name("kernels.toml")

@@ -47,8 +47,9 @@ def meanings(target: str) -> dict[str, Meaning]:
     repeat."""
     table = files.load(_MEANINGS)
     stated: dict[str, Any] = dict(table["meaning"])
-    for change in _changes(table, target):
-        stated |= change.get("meaning", {})
+    for some in table["targets"]:
+        if targets.holds(some["gpus"], target):
+            stated |= some["meaning"]
     default = table["within"]["default"]
     known = {name: _meaning(name, entry, default) for name, entry in stated.items()}
     return {
@@ -56,14 +57,6 @@ def meanings(target: str) -> dict[str, Meaning]:
         for metric in catalog.metrics(target)
         if (meaning := known.get(metric.name) or known.get(metric.of or ""))
     }
-
-
-def _changes(table: dict[str, Any], target: str) -> list[dict[str, Any]]:
-    """The changes that apply to a target: later targets of a family inherit those of earlier ones."""
-    family = targets.gpu(target).family
-    older = [name for name in table["on"] if name in targets.targets() and targets.gpu(name).family == family]
-    named = [targets.gpu(target).vendor, *(name for name in older if name <= target)]
-    return [table["on"][name] for name in dict.fromkeys([*named, target]) if name in table["on"]]
 
 
 def _meaning(name: str, entry: Any, default: float) -> Meaning:

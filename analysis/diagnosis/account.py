@@ -85,16 +85,16 @@ def _shares_of_parts(target: str, view: str, values: Values) -> tuple[list[tuple
 
     A part that stands for others is only there if it was counted, and one of them was not or is contradictory.
     """
-    here = [(part, every) for part, every in rules.parts(target).values() if part.view == view]
-    pct = {part.name: next((v for e in every if (v := values.get(e)) is not None), None) for part, every in here}
+    here = [part for part in rules.parts(target).values() if part.view == view]
+    pct = {part.name: next((v for e in part.expressions if (v := values.get(e)) is not None), None) for part in here}
     replaced: set[str] = set()
-    for part, _ in here:  # a part comes after those that stand for it
+    for part in here:  # a part comes after those that stand for it
         if part.name in replaced:
             replaced.update(part.stands_for)
         elif part.stands_for:
             members = [pct.get(name) for name in part.stands_for]
             apart = pct[part.name] is None or all(p is not None and p >= _WHOLE - IMPOSSIBLE for p in members)
             replaced.update([part.name] if apart else part.stands_for)
-    used = [part for part, _ in here if part.name not in replaced]
+    used = [part for part in here if part.name not in replaced]
     known = [(part.name, part.title, share) for part in used if (share := pct[part.name]) is not None]
     return known, 0 < len(known) == len(used)

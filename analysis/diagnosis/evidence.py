@@ -96,18 +96,17 @@ def _meets(value: float | None, threshold: str | None) -> bool | None:
 def _expression(case: Case, name: str) -> str:
     """The expression behind a name: the name itself, or the expression of a signal for which this kernel has
     figures."""
-    expressions = rules.signals(case.target).get(name)
-    if expressions is None:
+    signal = rules.signals(case.target).get(name)
+    if signal is None:
         return name
     inputs = case.subject.inputs
-    return first_usable(expressions, lambda n: inputs.get(n) is not None) or expressions[0]
+    return first_usable(signal.expressions, lambda n: inputs.get(n) is not None) or signal.expressions[0]
 
 
 def _unit(target: str, name: str) -> str:
     if name.startswith(rules.PEAK):
         return "%"
-    known = catalog.by_name(target)
-    return known[name].unit if name in known else next(s.unit for s in rules.signals_and_rules()[0] if s.name == name)
+    return (catalog.by_name(target).get(name) or rules.signals(target)[name]).unit
 
 
 def reproduce(case: Case, expression: str) -> str | None:

@@ -189,7 +189,7 @@ def _diagnoses(workload: Workload, kernel: str | None, limit: int | None) -> tup
     loads = [{n: load.value_for_rules for n, load in loads_by_signal(target, every).items()} for every in unit_loads]
     inputs = [one.inputs for one in kernels]
     expressions += [n for rule in stated for n in rule.claim_names]
-    expressions += [expression for _, every in rules.parts(target).values() for expression in every]
+    expressions += [expression for part in rules.parts(target).values() for expression in part.expressions]
     expressions += [expression for change in rules.changes(target) for expression in change.expressions]
     expressions += [SPREAD] if SPREAD in rules.signals(target) else []
     values = evaluate(target, inputs, expressions, loads)
@@ -337,9 +337,9 @@ def _doubt(case: Case, rule: Rule) -> Reason | None:
     if case.impossible:
         listed = ", ".join(load.words for load in case.impossible)
         return Reason("doubted", f"{listed}: a counter, a clock or the time is wrong")
-    read = dict.fromkeys(m for e in (rule.when, rule.severity) for m in rules.metrics_of(case.target, e))
+    read = dict.fromkeys(m for e in rule.decisive for m in rules.metrics_of(case.target, e))
     reasons = [f.reason for name in read if (f := case.subject.figures.get(name)) is not None]
-    named = [case.loads[n] for e in (rule.when, rule.severity) for n in paths(e) if n in case.loads]
+    named = [case.loads[n] for e in rule.decisive for n in paths(e) if n in case.loads]
     # The metrics cover the unit's own counters; the counted work decides if it is larger.
     reasons += [load.reason for load in named if load.status == "suspect" and load.pct == load.work_pct]
     return next((reason for reason in reasons if reason and reason.code == "doubted"), None)
@@ -414,19 +414,18 @@ def requests(case: Case, open_rules: list[Rule]) -> list[MetricRequest]:
 def undecided_reasons(case: Case, open_rules: list[Rule]) -> list[str]:
     """Why rules stay open although all their counters were collected: impossible figures, or unknown facts of the
     device."""
-    sentences = []
+    sentences, signals = [], rules.signals(case.target)
     for rule in open_rules:
-        decisive = (rule.when, rule.severity)
-        if any(lacking(case, e) for e in decisive):
+        if any(lacking(case, e) for e in rule.decisive):
             continue
-        for name in dict.fromkeys(n for e in decisive for n in paths(e)):
+        for name in dict.fromkeys(n for e in rule.decisive for n in paths(e)):
             if name in case.above and case.values.get(name) is None:
-                sentences.append(f"{rules.title(name, case.target)} ({name}): {judge_share(case.above[name])[1]}")
+                sentences.append(f"{signals[name].title} ({name}): {judge_share(case.above[name])[1]}")
             if (load := case.loads.get(name)) and load.status == "impossible":
-                sentences.append(f"{rules.title(name, case.target)} ({name}): {number(load.pct)} %, {load.reason}")
-        facts = (f for e in decisive for f in rules.facts_of(case.target, e) if case.subject.inputs.get(f) is None)
+                sentences.append(f"{signals[name].title} ({name}): {number(load.pct)} %, {load.reason}")
+        facts = (f for e in rule.decisive for f in rules.facts_of(case.target, e) if case.subject.inputs.get(f) is None)
         sentences += [f"{rule.subsystem}: device fact {f.removeprefix(rules.FACT)} unknown" for f in facts]
-        for name in dict.fromkeys(m for e in decisive for m in rules.metrics_of(case.target, e)):
+        for name in dict.fromkeys(m for e in rule.decisive for m in rules.metrics_of(case.target, e)):
             figure = case.subject.figures.get(name)
             if figure is not None and figure.reason and case.subject.inputs.get(name) is None:
                 sentences.append(f"{rule.subsystem}: {name}: {figure.reason}")

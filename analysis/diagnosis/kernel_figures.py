@@ -134,7 +134,7 @@ def subjects(workload: Workload, kernel: str | None, limit: int | None) -> tuple
 
 def above_their_whole(target: str, subjects: Sequence[DiagnosisSubject]) -> list[dict[str, float]]:
     """For each kernel the signals that exceed the whole of which they are a share, with their percentage."""
-    shares = rules.share_sql(target)
+    shares = {name: signal.sql for name, signal in rules.signals(target).items() if signal.whole}
     evaluated = evaluate(target, [s.inputs for s in subjects], shares.values())
     known = [{name: one.get(sql) for name, sql in shares.items()} for one in evaluated]
     return [{n: pct for n, pct in one.items() if pct is not None and judge_share(pct)[0] != "ok"} for one in known]

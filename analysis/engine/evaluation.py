@@ -13,6 +13,7 @@ from ..base.text import count_text
 from ..catalogue import metrics as catalog
 from ..catalogue.formula import references, values_over_facts
 from ..catalogue.metrics import Metric
+from ..catalogue.search import select_metrics
 from ..catalogue.thresholds import threshold
 from ..launches import coverage
 from ..store.doubts import DURATION, Doubts
@@ -267,7 +268,7 @@ def figures(workload: Workload, metrics: Iterable[str], view: FigureRequest = Fi
     if workload.arch not in catalog.targets_with_metrics():
         raise workload.no_formulas()
     wanted = list(metrics)
-    chosen = catalog.select(workload.arch, wanted)
+    chosen = select_metrics(workload.arch, wanted)
     selection = workload.select(view.kernel, view.dispatches)
     known = {
         "per_kernel": catalog.NormalizationDivisor(den="1", word="kernel"),

@@ -40,15 +40,13 @@ def evaluate(
     read = {name for e in wanted for name in paths(e)}
     fixed = sorted(read.intersection(*given)) if given else []
     own = [name for name in signals if name in read and name not in fixed]
-    names = sorted((read - set(fixed) - set(own)).union(*(paths(e) for name in own for e in signals[name])))
+    names = sorted((read - set(fixed) - set(own)).union(*(paths(e) for name in own for e in signals[name].expressions)))
     rows = {name: [one.get(name) for one in inputs] for name in names}
     rows |= {_GIVEN_PREFIX + name: [one.get(name) for one in given] for name in fixed}
     columns = {name: f"c{i}" for i, name in enumerate(rows)}
     lists = ", ".join(f"unnest(${i + 2}::DOUBLE[]) AS c{i}" for i in range(len(rows)))
-    shares = {n: f"CASE WHEN {sql} <= {IMPOSSIBLE_PCT} THEN {sql} END" for n, sql in rules.share_sql(target).items()}
-    definitions = rules.signal_sql(target) | shares
     structure_items = structures(
-        {name: definitions[name] for name in own} | {name: _GIVEN_PREFIX + name for name in fixed}
+        {name: _possible_value(signals[name]) for name in own} | {name: _GIVEN_PREFIX + name for name in fixed}
     )
     value_rows = run_prepared(
         f"SELECT {', '.join(f'({e})::DOUBLE' for e in wanted)} "
@@ -58,6 +56,11 @@ def evaluate(
         [range(len(inputs)), *([finite_value(value) for value in values] for values in rows.values())],
     )
     return [dict(zip(wanted, map(finite_value, row), strict=True)) for row in value_rows]
+
+
+def _possible_value(signal: rules.Signal) -> str:
+    """SQL for the value of a signal; a share of more than its whole is NULL."""
+    return f"CASE WHEN {signal.sql} <= {IMPOSSIBLE_PCT} THEN {signal.sql} END" if signal.whole else signal.sql
 
 
 def structures(columns: Mapping[str, str]) -> str:

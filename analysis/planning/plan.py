@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 
 from ..base.problems import BadArgument
 from ..base.text import count_text
@@ -22,6 +22,7 @@ from ..catalogue.counter_names import (
     why_not_countable,
 )
 from ..catalogue.metrics import Metric
+from ..catalogue.search import select_metrics
 from ..catalogue.work_formulas import OperationKind, WorkFormulas, WorkOperation, work_formulas
 from .packing import Block, least_passes, pack, union
 
@@ -51,7 +52,7 @@ class CounterSets:
 
     def add_metrics(self, word: str) -> None:
         """Add the metrics that a word selects, one set each."""
-        for metric in catalog.select(self.target, [word]):
+        for metric in select_metrics(self.target, [word]):
             self.add(metric.name, counters_of(self.target, metric))
 
     def add_preset(self, names: Iterable[str]) -> None:
@@ -77,14 +78,14 @@ class CounterSets:
 
     def add_rooflines(self, word: str) -> None:
         """Add one set per data type and memory level, for one point of the roofline each. Integers only on request."""
-        formulas = work_formulas(targets.gpu(self.target).family, self.target)
+        formulas = work_formulas(self.target)
         parts = word.split(".")[1:]
         instructions = _INSTRUCTION in parts
         levels = {v.name: v.transactions if instructions else v.bytes for v in formulas.level if v.bytes}
         past = {v.name: [v.past] if v.past else [] for v in formulas.level}
         types: dict[str, list[WorkOperation]] = {}
         kinds: tuple[OperationKind, ...] = ("inst",) if instructions else ("flop", "iop")
-        for operation in formulas.operations(self.target, *kinds):
+        for operation in formulas.operations(*kinds):
             types.setdefault(_INSTRUCTION if instructions else operation.datatype, []).append(operation)
         if not levels:
             raise BadArgument(
@@ -112,7 +113,7 @@ class CounterSets:
 def resolve(target: str, wanted: Iterable[str]) -> CounterSets:
     """The counters needed for metrics, rooflines and counters on a target, in the target's spelling.
 
-    Words are those of catalog.select; ``roofline``, alone or restricted to data types and levels (roofline.f32.hbm,
+    Words are those of ``select_metrics``; ``roofline``, alone or restricted to data types and levels (roofline.f32.hbm,
     roofline.instruction); and counters. A metric is unsupported if only other targets of the family have it, or if the
     target lacks one of its counters. Raises BadArgument with similar names for an unknown word.
     """
@@ -174,8 +175,8 @@ def _in_formulas(target: str) -> frozenset[str]:
 
 def _explaining_sets(target: str, formulas: WorkFormulas) -> list[tuple[str, ...]]:
     """The counters that explain the position of a point: busy cycles of units, other work, instruction counts."""
-    explaining = [[unit.busy, unit.cycles] for unit in formulas.busy if targets.holds(unit.gpus, target)]
-    explaining += [[o.count] for o in formulas.operations(target, "inst", "iop")]
+    explaining = [[unit.busy, unit.cycles] for unit in formulas.busy]
+    explaining += [[o.count] for o in formulas.operations("inst", "iop")]
     explaining += [[formula] for formula in formulas.extra.values()]
     sets = [tuple(catalog.counters_of(target, one)) for one in explaining]
     return [counters for counters in sets if not any(why_not_countable(target, c) for c in counters)]
@@ -190,21 +191,36 @@ class PassPlan:
     """
 
     target: str
-    passes: tuple[tuple[str, ...], ...]
+    passes: tuple[tuple[str, ...], ...] = ()
     """The counters of each pass in the target's spelling; ``X_sum``, ``X[*]`` and ``L_ACCUM`` as in events.py, the
     level counter L always directly before its integral. The passes with the most whole metrics come first."""
-    whole: tuple[str, ...]
-    split: tuple[str, ...]
-    unsupported: dict[str, str]
+    sets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Metric or counter -> the counters that it needs, for all that the passes collect."""
+    unsupported: dict[str, str] = field(default_factory=dict)
     """Metric or word -> why the target does not support it."""
-    left_out: dict[str, str]
+    left_out: dict[str, str] = field(default_factory=dict)
     """Metric -> why it does not fit into ``max_passes``."""
-    least_passes: int
+    least_passes: int = 0
     """The lower bound, which the plan reaches: registers needed divided by registers available, of the scarcest
     block."""
-    whole_in: dict[str, int]
-    """Whole metric -> the first pass, counted from 1, with all its counters; metrics without counters are not
-    included."""
+
+    @cached_property
+    def whole_in(self) -> dict[str, int]:
+        """Whole metric -> the first pass, counted from 1, with all its counters; metrics without counters are not
+        included."""
+        passes = list(enumerate(map(set, self.passes), 1))
+        places = {name: next((i for i, one in passes if one.issuperset(c)), 0) for name, c in self.sets.items() if c}
+        return {name: place for name, place in places.items() if place}
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The metrics that are whole."""
+        return tuple(name for name, counters in self.sets.items() if name in self.whole_in or not counters)
+
+    @property
+    def split(self) -> tuple[str, ...]:
+        """The metrics whose counters come from several passes."""
+        return tuple(name for name, counters in self.sets.items() if counters and name not in self.whole_in)
 
 
 def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -> PassPlan:
@@ -224,7 +240,8 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
         )
     if not limits:
         names = sorted({counter for counters in needed.sets.values() for counter in counters})
-        return _make_plan(needed, needed.sets, {}, [tuple(names)] if names else [], min(1, len(names)))
+        only = [tuple(names)] if names else []
+        return PassPlan(target, tuple(only), needed.sets, needed.unsupported, least_passes=len(only))
     _drop_unknown_blocks(needed, limits)
     bits, blocks = _registers(needed, limits)
     sets, left_out = _fit_into_passes(needed.sets, bits, blocks, max_passes)
@@ -235,33 +252,8 @@ def plan(target: str, wanted: Iterable[str], *, max_passes: int | None = None) -
         groups[mask] = groups.get(mask, 0) + int(len(sets[name]) > 1)
     packed = pack(blocks, groups.items(), sorted(integrals), [_mask(bits, counters) for counters in needed.optional])
     names = sorted({c for counters in (*sets.values(), *needed.optional) for c in counters})
-    passes = [_counters(names, bits, one) for one in packed]
-    return _make_plan(needed, sets, left_out, passes, least_passes(blocks, union(masks.values())))
-
-
-def _make_plan(
-    needed: CounterSets,
-    sets: dict[str, tuple[str, ...]],
-    left_out: dict[str, str],
-    passes: Sequence[tuple[str, ...]],
-    least: int,
-) -> PassPlan:
-    """Build the plan, with every set classified as whole or split."""
-    counters_of_passes = [set(one) for one in passes]
-    places = {
-        name: next((i for i, one in enumerate(counters_of_passes, 1) if one.issuperset(c)), 0)
-        for name, c in sets.items()
-    }
-    return PassPlan(
-        target=needed.target,
-        passes=tuple(passes),
-        whole=tuple(name for name, counters in sets.items() if places[name] or not counters),
-        split=tuple(name for name, counters in sets.items() if counters and not places[name]),
-        unsupported=needed.unsupported,
-        left_out=left_out,
-        least_passes=least,
-        whole_in={name: place for name, place in places.items() if place and sets[name]},
-    )
+    passes = tuple(_counters(names, bits, one) for one in packed)
+    return PassPlan(target, passes, sets, needed.unsupported, left_out, least_passes(blocks, union(masks.values())))
 
 
 def _drop_unknown_blocks(needed: CounterSets, limits: dict[str, int]) -> None:

@@ -204,7 +204,7 @@ def empirical_ceilings(workload: Workload) -> Ceilings | None:
 
 
 def _formulas(workload: Workload) -> WorkFormulas:
-    return work_formulas(workload.target.family, workload.target.target)
+    return work_formulas(workload.target.target)
 
 
 def _inputs(names: frozenset[str], facts: Mapping[str, float]) -> str:

@@ -77,8 +77,8 @@ def prepare_inputs(
     collected = collect(workload, formulas(target), page)
     chosen, theory = choose(workload, source, by_hand)
     sustained = chosen if source == "empirical" else choose(workload, "empirical", by_hand)[0]
-    stated = work_formulas(workload.target.family, target)
-    counts = [o.count for o in stated.operations(target, "flop")]
+    stated = work_formulas(target)
+    counts = [o.count for o in stated.operations("flop")]
     counters_of_levels = {level.name: catalog.counters_of(target, [level.bytes, *counts]) for level in stated.level}
     scattered_levels = scattered_figures(workload, counters_of_levels)
     kernels = [work.kernel for work in collected.groups]

@@ -181,7 +181,7 @@ def limits_of_kernels(inputs: RooflineInputs) -> list[KernelLimits]:
     deduced = loads_of.deductions(inputs.target, figures) if inputs.figures else [{} for _ in groups]
     issue = [o for o in inputs.formulas.operation if o.name == "valu.issue"]
     pipes: dict[str, list[WorkOperation]] = {"valu": [], "matrix": [], "valu.issue": issue}
-    for operation in inputs.formulas.operations(inputs.target, "flop", "iop"):
+    for operation in inputs.formulas.operations("flop", "iop"):
         pipes[operation.pipe].append(operation)
     kernels = [
         _measure_kernel(inputs, work, pipes, signals, bounds)

@@ -144,8 +144,8 @@ def loads_by_signal(target: str, loads: Iterable[Load]) -> dict[str, Load]:
 
 
 def _issues_as_pipe(target: str) -> bool:
-    known = rules.signals(target)
-    return known.get(_SIGNAL + _ISSUE) == known.get(_SIGNAL + _PIPE)
+    issue, pipe = (rules.signals(target).get(_SIGNAL + unit) for unit in (_ISSUE, _PIPE))
+    return (issue and issue.expressions) == (pipe and pipe.expressions)
 
 
 def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, float | None]]:
@@ -155,12 +155,13 @@ def measured_loads(target: str, inputs: Sequence[Values]) -> list[dict[str, floa
 
 def deductions(target: str, inputs: Sequence[Values]) -> list[dict[str, str]]:
     """For each kernel the loads that other figures only deduce, by signal, each with the words for how near it is."""
-    every = {name: rules.signals(target)[name] for name, ways in rules.deduced_expressions(target).items() if ways}
-    evaluated = evaluate(target, inputs, [sql for stated in every.values() for sql in stated])
+    every = {name: one for name, one in rules.signals(target).items() if one.deductions}
+    evaluated = evaluate(target, inputs, [sql for stated in every.values() for sql in stated.expressions])
     used = [
-        {n: next((e for e in stated if one[e] is not None), "") for n, stated in every.items()} for one in evaluated
+        {n: next((e for e in stated.expressions if one[e] is not None), "") for n, stated in every.items()}
+        for one in evaluated
     ]
-    return [{n: how for n, e in one.items() if (how := rules.deduced_expressions(target)[n].get(e))} for one in used]
+    return [{n: how for n, e in one.items() if (how := every[n].deductions.get(e))} for one in used]
 
 
 @dataclass(frozen=True)
@@ -232,11 +233,11 @@ def _load(unit: str, label: str, cycles: float | None, work: Sequence[Share], bu
 
 def _rates(target: str) -> set[str]:
     """The units whose counters give a rate relative to a peak rather than busy cycles."""
-    known = {name: every[0] for name, every in rules.signals(target).items() if name.startswith(_SIGNAL)}
     return {
         name.removeprefix(_SIGNAL)
-        for name, first in known.items()
-        if all(n.startswith(rules.PEAK) or n.endswith(_RATE) for n in paths(first))
+        for name, signal in rules.signals(target).items()
+        if name.startswith(_SIGNAL)
+        and all(n.startswith(rules.PEAK) or n.endswith(_RATE) for n in paths(signal.expressions[0]))
     }
 
 
@@ -259,9 +260,9 @@ def units_at_limit(target: str, inputs: Sequence[Values], loads: Sequence[Sequen
     rule of the target reads is judged by its load alone.
     """
     limits = [rule for rule in rules.rules(target) if rule.kind == "limit"]
-    ruled = {name for rule in limits for e in (rule.when, rule.severity) for name in paths(e)}
+    ruled = {name for rule in limits for e in rule.decisive for name in paths(e)}
     given = [{n: load.value_for_rules for n, load in loads_by_signal(target, every).items()} for every in loads]
-    decided = evaluate(target, inputs, [e for rule in limits for e in (rule.when, rule.severity)], given)
+    decided = evaluate(target, inputs, [e for rule in limits for e in rule.decisive], given)
     limits_of_kernels = []
     for values, every in zip(decided, loads, strict=True):
         by_signal = {load.signal: load for load in every}

@@ -40,7 +40,7 @@ def _of_instructions(inputs: RooflineInputs) -> list[Note]:
 
 def _of_operations(roofline: Roofline) -> list[Note]:
     inputs, sentences = roofline.inputs, []
-    if not inputs.formulas.operations(inputs.target, "flop"):
+    if not inputs.formulas.operations("flop"):
         sentences.append(note("no_flop_counters", inputs=inputs))
     if roofline.not_counted:
         unknown = all(point.operations is None for point in roofline.points)

@@ -267,10 +267,10 @@ def build_roofline(
     """
     known, kinds = list[WorkOperation](), {}
     if kind == "instruction":
-        issued = inputs.formulas.operations(inputs.target, "inst")
+        issued = inputs.formulas.operations("inst")
         kinds[_INSTRUCTIONS] = [o for o in issued if o.name == _ISSUE]
     else:
-        known = inputs.formulas.operations(inputs.target, "flop", "iop")
+        known = inputs.formulas.operations("flop", "iop")
         kinds = _kinds(known, datatype)
     roofline = Roofline(kind, inputs, [], limits.limits_of_kernels(inputs), [], {}, [])
     for rank, (work, limit) in enumerate(zip(inputs.collected.groups, roofline.limits, strict=True), 1):

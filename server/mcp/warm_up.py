@@ -51,8 +51,8 @@ def read_catalogue() -> None:
     digest()
     for target in catalog.targets_with_metrics():
         differences.target_quantities(target)
-        if (name := targets.gpu(target).family) in files.paths("work"):
-            stated = work_formulas.work_formulas(name, target)
+        if targets.gpu(target).family in files.paths("work"):
+            stated = work_formulas.work_formulas(target)
             formula.references(
                 [*work_formulas.formulas(target).values(), *(c for b in stated.bounds for c in b.ceiling)]
             )

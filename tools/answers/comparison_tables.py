@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...analysis.base.notes import Note
 from ...analysis.catalogue import metrics as catalog
+from ...analysis.catalogue.search import select_metrics
 from ...analysis.comparison.claims import ResultClaim
 from ...analysis.comparison.compare import ComparedPair, ComparedVersion, Comparison
 from ...analysis.comparison.explain import MetricChange, MetricChanges, MetricSelection, changes, least_times
@@ -199,7 +200,7 @@ def changed_metrics(
     before, after, other_gpu = comparison.before.workload, comparison.after.workload, comparison.other_gpu is not None
     single = [c for c in pairs if len(c.pair.before) == len(c.pair.after) == 1]
     if not single and before.arch in catalog.targets_with_metrics():
-        catalog.select(before.arch, words)  # an unknown word is an error although no pair has metrics to show
+        select_metrics(before.arch, words)  # an unknown word is an error although no pair has metrics to show
     asked = MetricSelection(words, other_gpu)
     return [(c, changes(before, c.pair.before[0], after, c.pair.after[0], asked)) for c in single]
 

@@ -107,7 +107,7 @@ class ProfileContents:
         unknown = targets.find_target(target) is None
         uncounted = unknown or self.timeline or self.hotspots or self.counter_samples
         if (uncounted and not self.metrics) or (self.usual and target not in catalog.targets_with_metrics()):
-            return PassPlan(target, (), (), (), {}, {}, 0, {})
+            return PassPlan(target)
         if unknown and targets.vendor_of(target):
             raise problem("no_metrics", target=target, how=catalog.how_to_add(target))
         return plan(target, self.metrics, max_passes=max_passes)

@@ -14,6 +14,7 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue import targets
 from rooflens.analysis.catalogue.formula import references
 from rooflens.analysis.catalogue.metrics import LAUNCH
+from rooflens.analysis.catalogue.search import select_metrics
 
 CDNA = ("gfx908", "gfx90a", "gfx942", "gfx950")
 OLDER, NEWER = (None, "3.3"), (None, "3.8")
@@ -146,9 +147,9 @@ def test_newer_ids_are_those_of_release_3_8(target: str, shared: Path) -> None:
 
 
 def test_an_id_finds_what_bears_it_in_either_release() -> None:
-    assert [m.name for m in catalog.select("gfx90a", ["2.1.1"])] == ["valu.sol_iops", "matrix.sol_flops_bf16"]
-    assert [m.name for m in catalog.select("gfx950", ["11.2.4"])] == ["valu.co_issue_pct", "valu.dual_issue_pct"]
-    assert [m.name for m in catalog.select("gfx950", ["30.14.3"])] == ["hbm.path_bw_gbs"]
+    assert [m.name for m in select_metrics("gfx90a", ["2.1.1"])] == ["valu.sol_iops", "matrix.sol_flops_bf16"]
+    assert [m.name for m in select_metrics("gfx950", ["11.2.4"])] == ["valu.co_issue_pct", "valu.dual_issue_pct"]
+    assert [m.name for m in select_metrics("gfx950", ["30.14.3"])] == ["hbm.path_bw_gbs"]
 
 
 def test_every_counter_named_on_gfx90a_is_one_that_rocprofv3_lists(shared: Path) -> None:
@@ -164,22 +165,22 @@ def test_presets_name_metrics_that_exist() -> None:
     assert {
         p: [n for n in wanted if n not in names] for p, wanted in catalog.presets().items() if set(wanted) - names
     } == {}
-    assert 20 <= len(catalog.select("gfx90a", ["overview"])) <= 35
+    assert 20 <= len(select_metrics("gfx90a", ["overview"])) <= 35
 
 
 @pytest.mark.parametrize(("word", "count"), [("17", 49), ("17.3", 19), ("17.3.7", 1), ("4.2", 5), ("l2.req", 1)])
 def test_metrics_are_found_by_panel_table_id_and_name(word: str, count: int) -> None:
-    assert len(catalog.select("gfx90a", [word])) == count
+    assert len(select_metrics("gfx90a", [word])) == count
 
 
 def test_a_selection_keeps_the_order_asked_for_and_repeats_nothing() -> None:
-    chosen = [m.id for m in catalog.select("gfx90a", ["17.3.1", "2.1.0", "17.3.1"])]
+    chosen = [m.id for m in select_metrics("gfx90a", ["17.3.1", "2.1.0", "17.3.1"])]
     assert chosen == ["17.3.1", "2.1.0"]
 
 
 def test_unknown_words_and_targets_name_near_ones() -> None:
     with pytest.raises(BadArgument, match="l2.hit_rate_pct"):
-        catalog.select("gfx90a", ["l2.hitrate_pct"])
+        select_metrics("gfx90a", ["l2.hitrate_pct"])
     with pytest.raises(NotFound, match="gfx90a"):
         targets.gpu("gfx90b")
 
@@ -187,7 +188,7 @@ def test_unknown_words_and_targets_name_near_ones() -> None:
 def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem() -> None:
     """The rate of the vector units, and not that of the matrix cores, whose name is closer."""
     with pytest.raises(BadArgument) as lacking:
-        catalog.select("gfx90a", ["valu.flops_f64"])
+        select_metrics("gfx90a", ["valu.flops_f64"])
     assert "Similar here: valu.roofline_flops_f64." in lacking.value.text
 
 

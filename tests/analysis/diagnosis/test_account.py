@@ -118,8 +118,8 @@ def accounts_of(folder: Path, path: Path) -> list[list[AccountPart]]:
 
 def test_the_device_time_names_idle_units_and_the_unit_closest_to_its_limit(tmp_path: Path) -> None:
     """Shared by all, memory also works while some SMs are idle; they get what it leaves."""
-    given = {expression: 0.0 for part, every in rules.parts("sm_90").values() for expression in every}
-    stated = {name: every[0] for name, (_, every) in rules.parts("sm_90").items()}
+    given = {expression: 0.0 for part in rules.parts("sm_90").values() for expression in part.expressions}
+    stated = {name: part.expressions[0] for name, part in rules.parts("sm_90").items()}
     given |= {stated["launch_end"]: 10.0, stated["small_grid"]: 0.0, stated["tail"]: 20.0}
     load = Load("valu", "arithmetic pipe", 50.0, 50.0, None, "ok", decides=True)
     told = {part.name: part.pct for part in device_time_account("sm_90", given, [load])}

@@ -12,6 +12,7 @@ import pytest
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.catalogue.search import select_metrics
 from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.figures import evaluate
@@ -119,4 +120,4 @@ def test_there_are_no_rooflines_and_no_waves_and_both_are_said(tmp_path: Path) -
 
 @pytest.mark.parametrize("preset", ["overview", "compute", "memory"])
 def test_presets_for_a_first_look_fit_processors(preset: str) -> None:
-    assert len(catalog.select("cpu", [preset])) >= 8
+    assert len(select_metrics("cpu", [preset])) >= 8

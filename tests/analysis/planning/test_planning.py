@@ -187,8 +187,8 @@ def test_a_roofline_takes_three_passes_and_measures_what_compute_roofline_reads(
     check(found, roofline=True)
     assert len(found.passes) == 3
     measured = {c for one in found.passes for c in one}
-    known = work_formulas.work_formulas("cdna", target)
-    wanted = [o.count for o in known.operations(target, "flop", "iop")] + [level.bytes for level in known.level]
+    known = work_formulas.work_formulas(target)
+    wanted = [o.count for o in known.operations("flop", "iop")] + [level.bytes for level in known.level]
     assert {c for c in catalog.counters_of(target, wanted) if not why_not_countable(target, c)} <= measured
 
 
@@ -215,7 +215,7 @@ def test_a_point_of_one_data_type_at_hbm_is_whole_on_gfx90a() -> None:
 def test_an_instruction_roofline_is_there_on_every_target(target: str) -> None:
     found = plan(target, ["roofline.instruction"])
     check(found, roofline=True)
-    levels = [level.name for level in work_formulas.work_formulas("cdna", target).level]
+    levels = [level.name for level in work_formulas.work_formulas(target).level]
     assert {f"roofline.instruction.{level}" for level in levels} <= {*found.whole, *found.split}
     assert "SQ_INSTS_VALU" in {c for one in found.passes for c in one}
 

@@ -117,7 +117,7 @@ def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
         sheet = product(key)
-        formulas = work_formulas(sheet.family, sheet.target)
+        formulas = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
         facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
         return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:

@@ -17,7 +17,7 @@ COUNTING = [
     (target, operation)
     for target in catalog.targets_with_metrics()
     if targets.gpu(target).vendor != "cpu"
-    for operation in work_formulas.work_formulas(targets.gpu(target).family, target).operations(target, "flop", "iop")
+    for operation in work_formulas.work_formulas(target).operations("flop", "iop")
 ]
 
 

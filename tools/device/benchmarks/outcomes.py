@@ -99,7 +99,7 @@ def theory(device: OpenGpu, clock_mhz: float | None = None) -> Theory:
     manifest = Manifest(name="", format="", vendor=device.vendor, arch=device.arch, device=device.name, facts=facts)
     with Workload(Store(""), manifest) as workload:
         known = theoretical_ceilings(workload).known
-    formulas = work_formulas(targets.gpu(device.arch).family, device.arch)
+    formulas = work_formulas(device.arch)
     return Theory({n: c.value for n, c in known.items()}, {o.name: o.dual for o in formulas.operation})
 
 

@@ -17,7 +17,7 @@ _DERIVED = {"infinity_cache.bw", "hbm.bw", "valu.issue", "valu.f16", "valu.i64"}
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_ceiling_of_a_target_that_has_theory_is_measured(target: str) -> None:
-    formulas = work_formulas(targets.gpu(target).family, target)
+    formulas = work_formulas(target)
     facts = targets.gpu(target).facts.keys() | formulas.facts.keys()
     bounds = {
         b.key
