@@ -330,6 +330,7 @@ class Product(CatalogueModel):
     title: str
     target: str
     vendor: Literal["amd", "nvidia"]
+    family: str
     names: list[list[str]]
     """Alternatives, each a list of words that a device's name must contain."""
     validated_on_hardware: bool
