@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,15 +25,6 @@ _OF_LAUNCHES = {
 
 Row = dict[str, Any]
 """A row by the columns of its table in tools/answers/tables.toml, with times in ns."""
-
-
-@dataclass(frozen=True)
-class Imbalance:
-    """The spread of the devices' computing times in % of the longest, and the lanes with the shortest and longest."""
-
-    pct: float
-    least: int
-    most: int
 
 
 def kernels(trace: Trace, within: Within, limit: int, requested: RequestedWork | None = None) -> tuple[list[Row], int]:
@@ -189,13 +179,3 @@ def ranges(trace: Trace, windows: Sequence[Window], limit: int) -> list[Row]:
         for i in np.lexsort((-host, ~read["own"], n == 0))[:limit]
         if n[i]
     ]
-
-
-def imbalance(trace: Trace, busy: Mapping[int, Busy]) -> Imbalance | None:
-    """Return how unevenly the devices compute; None for one device, or if nothing computes."""
-    if len(trace.lanes) < 2:
-        return None
-    by_time = sorted(busy, key=lambda lane: busy[lane].computing)
-    least, most = by_time[0], by_time[-1]
-    longest = busy[most].computing
-    return Imbalance(100 * (longest - busy[least].computing) / longest, least, most) if longest else None

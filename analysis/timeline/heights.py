@@ -78,8 +78,7 @@ class Heights:
         return speedup(self._saved_pct(change))
 
     def _saved_pct(self, change: ProgramChange) -> float:
-        wall = self._replay.wall_ns()
-        return 100 * (wall - self._replay.wall_ns(change)) / max(wall, 1)
+        return 100 * self._replay.saved_ns(change) / max(self._replay.wall_ns(), 1)
 
     def without(self, height: HeightName) -> ProgramChange | None:
         """Return the program without what the devices wait for at a height; None if no replay shows it."""

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from ..base.text import figure, shorten
 from .busy import Within
 from .host_code import Frame, HostCode, host_code
-from .host_idle import CODE_CAUSES, code_idle
+from .host_idle import CODE_CAUSES
 from .hot_code import HotCode, HotCodes, hot_codes
 from .replay import ProgramChange, Replay
 from .rules import HeightName, rules
@@ -80,15 +80,11 @@ class HostFindings:
         if that is more. At most, all the time vanishes that it takes as far as the host causes idle time. Both refer to
         the recorded run.
         """
-        expected, most = map(self._saved_ns, self.changes(row))
+        expected, most = (self.lanes * self.replay.saved_ns(change) for change in self.changes(row))
         expected = max(row.idle_ns, expected)
         most = max(expected, most, min(row.busy_ns * self.lanes, float(self.codes.total.sum())))
         wall = max(self.wall_ns, 1)
         return AdviceGain(speedup(100 * most / wall), speedup(100 * expected / wall))
-
-    def _saved_ns(self, change: ProgramChange) -> float:
-        """Return the time over all lanes that a replay saves after a change."""
-        return self.lanes * (self.replay.wall_ns() - self.replay.wall_ns(change))
 
     def edges_text(self) -> str:
         """Return sentences on the time before the first and after the last device work; empty if it is short."""
@@ -138,17 +134,14 @@ def host_findings(trace: Trace, windows: Sequence[Window]) -> HostFindings | Non
         "Before the first work of a device": Window(trace.whole.start, trace.work_span.start),
         "After the last work of a device": Window(trace.work_span.end, trace.whole.end),
     }
-    edges = [Edge(what, window.ns, _codes(trace, code, [window])) for what, window in ends.items() if window.ns > 0]
+    edges = [Edge(what, w.ns, hot_codes(trace, code, Within([w]))) for what, w in ends.items() if w.ns > 0]
     wall = sum(window.ns for window in windows) * len(trace.lanes)
-    return HostFindings(_codes(trace, code, windows), wall, len(trace.lanes), edges, code, Replay(trace, windows, code))
+    codes, replay = hot_codes(trace, code, Within(windows)), Replay(trace, windows, code)
+    return HostFindings(codes, wall, len(trace.lanes), edges, code, replay)
 
 
 def _seconds(ns: float) -> str:
     return f"{figure(ns / 1e9, 3)} s"
-
-
-def _codes(trace: Trace, code: HostCode, windows: Sequence[Window]) -> HotCodes:
-    return hot_codes(code, code_idle(trace, code, Within(windows)))
 
 
 def say_once(advice: Sequence[tuple[str, str]]) -> list[str]:

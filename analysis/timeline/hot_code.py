@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .busy import Within
 from .host_code import Frame, HostCode, Stack
-from .host_idle import CODE_CAUSES, CodeIdle
+from .host_idle import CODE_CAUSES, code_idle
 from .host_rules import CodeKind, CodePart, host_rules, is_framework
 from .host_waits import Via
-from .trace import Floats
+from .trace import Floats, Trace
 
 LEAST_SHARE = 0.04
 """A row has at least this share of the time that is explained."""
@@ -155,8 +156,9 @@ def part_of(stack: Stack) -> tuple[CodePart | None, int]:
     return None, len(stack)
 
 
-def hot_codes(code: HostCode, idle: CodeIdle) -> HotCodes:
-    """Return the rows that explain the idle time, most of it first."""
+def hot_codes(trace: Trace, code: HostCode, within: Within) -> HotCodes:
+    """Return the rows that explain the idle time within the windows, most of it first."""
+    idle = code_idle(trace, code, within)
     total = sum(idle.ns.T[idle.stacks], np.zeros(len(CODE_CAUSES)))
     charged: dict[CodePart | None, list[_Charged]] = defaultdict(list)
     for number in idle.stacks:

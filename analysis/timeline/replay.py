@@ -109,6 +109,10 @@ class Replay:
             self._known[change] = sum(graph.wall_ns(change, saved) for graph in self._graphs)
         return self._known[change]
 
+    def saved_ns(self, change: ProgramChange) -> float:
+        """Return how much less time the windows take after a change, in ns."""
+        return self.wall_ns() - self.wall_ns(change)
+
     def _saved_spans(self, change: ProgramChange) -> dict[int, list[tuple[Ints, Ints]]]:
         """Return the starts and ends of what the host no longer does after a change, by process."""
         spans: dict[int, list[tuple[Ints, Ints]]] = defaultdict(list)

@@ -19,7 +19,7 @@ from ..workload import Workload
 from .busy import Busy
 from .host_clocks import column_names, common_collectives
 from .rules import rules
-from .trace import Trace, Window
+from .trace import Trace, Window, lane_name
 from .verdict import AdviceGain, ApplicationFinding, speedup
 from .wording import sentence
 
@@ -298,6 +298,17 @@ def rank_evidence(ranks: Balance, late: LateRank | None) -> list[str]:
         least = sentence("waits_least", rank=ranks.last) if ranks.last else ""
         sentences.append(sentence("ranks_wait", ranks=ranks, least=least))
     return [*sentences, *late.evidence] if late else sentences
+
+
+def device_evidence(trace: Trace, lanes: Mapping[int, Busy]) -> list[str]:
+    """Return a sentence on how unevenly the devices of one rank compute; none if they compute about equally long."""
+    by_time = sorted(trace.lanes, key=lambda lane: lanes[lane.number].computing)
+    least, most = (lanes[lane.number].computing for lane in (by_time[0], by_time[-1]))
+    pct = 100 * (most - least) / max(most, 1)
+    if pct < rules().limits.imbalance_pct:
+        return []
+    names = [lane_name(lane.rank, lane.device) for lane in by_time]
+    return [sentence("imbalance", least=names[0], most=names[-1], pct=pct)]
 
 
 def add_rank_advice(

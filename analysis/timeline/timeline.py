@@ -26,9 +26,9 @@ from .idle import Gap, Idle
 from .operators import Operators, operators
 from .phases import phases
 from .rules import HeightName, rules
-from .slow_rank import Balance, LateRank, add_rank_advice, balance, late_rank, rank_evidence
+from .slow_rank import Balance, LateRank, add_rank_advice, balance, device_evidence, late_rank, rank_evidence
 from .steps import STEPS_COVER, Steps, repetitions
-from .trace import BLOCKING, NONE, Trace, Window, has_timeline, lane_name
+from .trace import BLOCKING, NONE, Trace, Window, has_timeline
 from .trace_loading import prepare
 from .verdict import (
     AdviceGain,
@@ -92,7 +92,6 @@ class Timeline:
     """The operators of PyTorch whose work begins in the windows; empty if the trace has no shapes."""
     collectives: Sequence[dict[str, Any]]
     """The collectives that begin in the windows, where PyTorch stated them."""
-    imbalance: activity_tables.Imbalance | None
     balance: Balance | None
     """The balance of the ranks; None unless there are several."""
     late: LateRank | None
@@ -181,7 +180,6 @@ def timeline(workload: Workload, asked: TimelineRequest = TimelineRequest()) -> 
         activity_tables.ranges(trace, windows, asked.top_n),
         operators(trace, windows),
         collectives(trace, windows),
-        activity_tables.imbalance(trace, lanes),
         ranks,
         late_rank(workload, ranks),
         host_findings(trace, windows),
@@ -387,7 +385,7 @@ def summary(analysed: Timeline, roofs: Mapping[str, float] | None = None) -> App
 def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     """Return the sentences of evidence for each height."""
     evidence: dict[HeightName, list[str]] = defaultdict(list)
-    total, wall, limits = made.total, max(made.total.wall, 1), rules().limits
+    total, wall = made.total, max(made.total.wall, 1)
     figure = {f["figure"]: f["value"] for f in made.figures if f["status"] == "ok"}
     for cause, doing in made.causes:
         height = rules().causes[cause.cause].height
@@ -411,15 +409,12 @@ def _evidence(made: Timeline) -> dict[HeightName, list[str]]:
     computing = [k for k in made.kernels if not k["communication"]][:2]
     evidence["gpu"] += [sentence("kernel_share", kernel=k, name=_cut_name(k["kernel"])) for k in computing]
     communication = evidence["communication"]
-    if made.balance:
-        communication += rank_evidence(made.balance, made.late)
+    communication += rank_evidence(made.balance, made.late) if made.balance else []
     if total.communication:
         alone = total.exposed_communication / wall
         communication.append(sentence("communication", share=total.communication / wall, alone=alone))
-    if not made.balance and made.imbalance and made.imbalance.pct >= limits.imbalance_pct:
-        of = {lane.number: lane_name(lane.rank, lane.device) for lane in made.trace.lanes}
-        least, most = of[made.imbalance.least], of[made.imbalance.most]
-        communication.append(sentence("imbalance", least=least, most=most, pct=made.imbalance.pct))
+    if not made.balance:
+        communication += device_evidence(made.trace, made.lanes)
     return evidence
 
 

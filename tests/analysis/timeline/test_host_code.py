@@ -147,7 +147,7 @@ def test_who_waits_is_followed_to_who_works(store, frames, pid, via):
         trace = prepare(workload)
         code = host_code(trace)
         assert code is not None
-        (row,) = hot_codes(code, code_idle(trace, code, Within([trace.whole]))).rows
+        (row,) = hot_codes(trace, code, Within([trace.whole])).rows
     assert (row.frame.function, row.via) == ("decode", via)
 
 
