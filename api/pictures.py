@@ -23,13 +23,13 @@ _SUMMARY = 300
 """The maximum number of characters of the summary in the picture of a comparison."""
 
 
-def one(draw: Callable[..., plot.Drawn]) -> Callable[[Store, Any, Asked], Picture]:
+def one(draw: Callable[..., plot.Drawing]) -> Callable[[Store, Any, Asked], Picture]:
     """A function that draws a workload or its selected kernels with ``draw``."""
 
     def picture(store: Store, _: Any, asked: Asked) -> Picture:
         kernel = [asked["kernel"]] if "kernel" in asked else []
         with changing(store), Workload.open(store, asked["workload"], *kernel) as opened:
-            return draw(opened, *kernel, WIDTH_PX).picture
+            return draw(opened, *kernel).picture(WIDTH_PX)
 
     return picture
 
@@ -50,9 +50,10 @@ def roofline(store: Store, _: Any, asked: Asked, axes: Axes | None = None) -> Pi
     )
     unit: Any = "launch" if by == "launch" else "kernel"
     with changing(store), Workload.open(store, asked["workload"], kernel, unit) as opened:
+        drawing = plot.roofline_drawing(opened, kernel, options)
         if axes is None:
-            return plot.on_roofline(opened, kernel, options, WIDTH_PX).picture
-        draw_on(axes, plot.roofline_picture(opened, kernel, options)[0])
+            return drawing.picture(WIDTH_PX)
+        draw_on(axes, drawing.content)
         return None
 
 
@@ -71,4 +72,4 @@ def comparison(store: Store, result: CompareResult, asked: Asked) -> Picture:
         Workload.open(store, result.candidates[0], kernel, by) as after,
     ):
         outcome = ComparedWork(text, verdict["same_work"])
-        return plot.draw_comparison(before, after, kernel, WIDTH_PX, outcome).picture
+        return plot.comparison_drawing(before, after, kernel, outcome).picture(WIDTH_PX)

@@ -82,8 +82,8 @@ class OpenWorkload:
     kernels = verb(list_workloads, "Its kernels by total time, or its launch configurations or ranges (NVTX, ROCTX).")
     metrics = verb(compute_metrics)
     roofline = verb(compute_roofline, main="points", picture=pictures.roofline)
-    occupancy = verb(compute_occupancy, main="kernels", picture=pictures.one(plot.draw_occupancy))
-    timeline = verb(compute_timeline, main="findings", picture=pictures.one(plot.over_time), top_n=100)
+    occupancy = verb(compute_occupancy, main="kernels", picture=pictures.one(plot.DRAWINGS["occupancy"]))
+    timeline = verb(compute_timeline, main="findings", picture=pictures.one(plot.DRAWINGS["timeline"]), top_n=100)
     diagnose = verb(diagnose_bottleneck, main="kernels")
     hotspots = verb(find_hotspots, main="hotspots", further="source_roots")
     compare = verb(
@@ -99,12 +99,12 @@ class OpenWorkload:
 
         Answers draw the other pictures. Raises Problem if there is nothing to draw.
         """
-        drawn: dict[str, Any] = {"speed_of_light": plot.draw_speed_of_light, "host": plot.draw_host}
-        if kind not in drawn:
-            raise BadArgument(f"There is no picture {kind!r}", near(kind, drawn), f"Pictures: {', '.join(drawn)}")
+        kinds = ("speed_of_light", "host")
+        if kind not in kinds:
+            raise BadArgument(f"There is no picture {kind!r}", near(kind, kinds), f"Pictures: {', '.join(kinds)}")
         selected = {} if kind == "host" else {"kernel": kernel}
         asked = {**self._about(), **selected}
-        return shown_figure(lambda: pictures.one(drawn[kind])(self._store, None, asked))
+        return shown_figure(lambda: pictures.one(plot.DRAWINGS[kind])(self._store, None, asked))
 
     def report(self, output: str | Path | None = None) -> Path:
         """Write the HTML page about this workload; see ``OpenStore.report``."""

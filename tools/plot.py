@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import PrivateAttr
 
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..analysis.plot.bars import ComparedWork
-    from ..analysis.plot.roofline_content import RooflinePicture
     from ..analysis.plot.style import Picture
 
-P = TypeVar("P")
 Kind = Literal["roofline", "speed_of_light", "compare", "occupancy", "timeline", "host"]
 _FOLDER = "plots"
 _MOST_FACTS = 60
@@ -68,20 +66,18 @@ class PlotResult(Result):
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A picture of the requested width, and its facts in words."""
+class Drawing:
+    """What is drawn: the function that draws it, its contents, and its facts in words."""
 
-    picture: Picture
+    draw: Callable[[Any], Figure]
+    content: Any
     facts: list[str]
-    width_px: int
 
+    def picture(self, width_px: int) -> Picture:
+        """Return it as PNG and SVG."""
+        from ..analysis.plot.style import render
 
-def _draw(draw: Callable[[P], Figure], content: tuple[P, list[str]], width_px: int) -> Drawn:
-    """Render the contents of a picture, which come with its facts in words."""
-    from ..analysis.plot.style import render
-
-    picture, facts = content
-    return Drawn(render(lambda: draw(picture), width_px), facts, width_px)
+        return render(lambda: self.draw(self.content), width_px)
 
 
 def plot(
@@ -104,32 +100,27 @@ def plot(
         manifest = store.resolve(workload)
     except NotFound:
         if kind == "roofline" and (rows := measured_device(store, workload)):
-            uuid = str(rows[0]["device_uuid"])
-            return _answer(store, kind, uuid, uuid, _of_device(rows, width_px), peak_tables.next_calls())
+            subject = [str(rows[0]["device_uuid"])]
+            return _answer(store, kind, subject, _device_drawing(rows), width_px, peak_tables.next_calls())
         raise
     if (candidate is None) == (kind == "compare"):
         fix = "Give candidate, the workload after the change" if candidate is None else "Omit it, or use compare"
         raise BadArgument(f"kind={kind!r} {'needs' if candidate is None else 'does not take'} candidate", fix=fix)
     if kind != "roofline" and (datatype or roofline_kind or ceilings):
         raise BadArgument("datatype, roofline_kind and ceilings are only for kind='roofline'", fix="Omit them")
-    other = store.resolve(candidate) if candidate is not None else None
-    with Workload.open(store, manifest, kernel, by) as opened:
-        if other is not None:
-            with Workload.open(store, other, kernel, by) as after:
-                drawn = draw_comparison(opened, after, kernel, width_px)
-        elif kind == "occupancy":
-            drawn = draw_occupancy(opened, kernel, width_px)
-        elif kind in ("timeline", "host"):
-            if kernel is not None:
-                raise BadArgument("kernel is only for the other kinds", fix="Omit it")
-            drawn = (over_time if kind == "timeline" else draw_host)(opened, width_px)
-        elif kind == "speed_of_light":
-            drawn = draw_speed_of_light(opened, kernel, width_px)
+    if kernel is not None and kind in ("timeline", "host"):
+        raise BadArgument("kernel is only for the other kinds", fix="Omit it")
+    subjects = [manifest, *([store.resolve(candidate)] if candidate is not None else [])]
+    with ExitStack() as stack:
+        opened = [stack.enter_context(Workload.open(store, one, kernel, by)) for one in subjects]
+        if kind == "compare":
+            drawing = comparison_drawing(opened[0], opened[1], kernel)
+        elif kind == "roofline":
+            options = RooflineOptions(roofline_kind, datatype, ceiling_source, ceilings or {}, kernels)
+            drawing = roofline_drawing(opened[0], kernel, options)
         else:
-            asked = RooflineOptions(roofline_kind, datatype, ceiling_source, ceilings or {}, kernels)
-            drawn = on_roofline(opened, kernel, asked, width_px)
-    whose = f"{manifest.id}{f'-{other.id}' if other else ''}"
-    return _answer(store, kind, manifest.id, whose, drawn, _next(kind, manifest, by))
+            drawing = DRAWINGS[kind](opened[0], *([] if kernel is None else [kernel]))
+    return _answer(store, kind, [one.id for one in subjects], drawing, width_px, _next(kind, manifest, by))
 
 
 @dataclass(frozen=True)
@@ -147,18 +138,9 @@ class RooflineOptions:
     """What a point represents."""
 
 
-def on_roofline(workload: Workload, kernel: str | None, options: RooflineOptions, width_px: int) -> Drawn:
-    """Draw the roofline of a workload's longest kernels."""
-    from ..analysis.plot import roofline
-
-    return _draw(roofline.draw, roofline_picture(workload, kernel, options), width_px)
-
-
-def roofline_picture(
-    workload: Workload, kernel: str | None, options: RooflineOptions
-) -> tuple[RooflinePicture, list[str]]:
-    """The contents of a roofline picture, and its facts in words."""
-    from ..analysis.plot import roofline_content
+def roofline_drawing(workload: Workload, kernel: str | None, options: RooflineOptions) -> Drawing:
+    """Return the roofline of a workload's longest kernels."""
+    from ..analysis.plot import roofline, roofline_content
 
     asked = RooflineRequest(kernel, options.dispatches, options.each, options.kernels)
     inputs = prepare_inputs(workload, asked, options.source, options.ceilings)
@@ -166,11 +148,12 @@ def roofline_picture(
     subject = roofline_content.RooflineSubject(workload.name, shares, options.datatype)
     computed = build_roofline(inputs, options.levels, options.datatype, options.kind or "flop")
     if options.kind or not computed.points or any(p.status != "not_supported" for p in computed.points):
-        return roofline_content.of_kernels(computed, subject)
+        return Drawing(roofline.draw, *roofline_content.of_kernels(computed, subject))
     note = f"{workload.arch} has no counters of floating-point operations: this is the instruction roofline."
     of_instructions = build_roofline(inputs, options.levels, kind="instruction")
     picture, facts = roofline_content.of_kernels(of_instructions, replace(subject, datatype=None))
-    return replace(picture, statements=[note, *picture.statements]), [note, *facts]
+    picture = replace(picture, statements=[note, *picture.statements])
+    return Drawing(roofline.draw, picture, [note, *facts])
 
 
 def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
@@ -187,20 +170,20 @@ def measured_device(store: Store, word: str) -> list[dict[str, Any]]:
         and str(row[column]).startswith(beginning)
         and (column == "gpu" or len(word) >= 8)
     ]
-    mine = [row for row in rows if all(row[name] == rows[0][name] for name in ("device_uuid", "partition"))]
-    full = {(row["ceiling"], row["intensity"] is None) for row in mine if row["mode"] == "full"}
-    return [r for r in mine if r["mode"] == "full" or (r["ceiling"], r["intensity"] is None) not in full]
+    return measured_ceilings.fullest(
+        [row for row in rows if all(row[name] == rows[0][name] for name in ("device_uuid", "partition"))]
+    )
 
 
-def _of_device(rows: list[dict[str, Any]], width_px: int) -> Drawn:
-    """Draw the measured roofline of a device, without kernels."""
+def _device_drawing(rows: list[dict[str, Any]]) -> Drawing:
+    """Return the measured roofline of a device, without kernels."""
     from ..analysis.plot import roofline, roofline_content
 
-    return _draw(roofline.draw, roofline_content.of_device(rows), width_px)
+    return Drawing(roofline.draw, *roofline_content.of_device(rows))
 
 
-def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
-    """Draw the occupancy of the longest selected kernel."""
+def _occupancy_drawing(workload: Workload, kernel: str | None = None) -> Drawing:
+    """Return the occupancy of the longest selected kernel."""
     from ..analysis.plot import occupancy
 
     launched = of_workload(workload, kernel)
@@ -214,21 +197,21 @@ def draw_occupancy(workload: Workload, kernel: str | None, width_px: int) -> Dra
     achieved = first.profiled.achieved_waves_per_cu if first.profiled else None
     notes = [*kernel_notes(first, lead), *launched.notes]
     shown = occupancy.of_kernel(lead, str(first.name), workload.name, achieved, notes)
-    return _draw(occupancy.draw, shown, width_px)
+    return Drawing(occupancy.draw, *shown)
 
 
-def over_time(workload: Workload, width_px: int) -> Drawn:
-    """Draw where the wall time goes, with lanes of devices and host."""
+def _timeline_drawing(workload: Workload) -> Drawing:
+    """Return where the wall time goes, with lanes of devices and host."""
     from ..analysis.plot import timeline, timeline_content
     from ..analysis.timeline.timeline import timeline as computed
 
     kind = tuple[timeline_content.TimelinePicture, list[str]]
     content = stored_value(workload, "timeline-picture", kind, lambda: timeline_content.of_timeline(computed(workload)))
-    return _draw(timeline.draw, content, width_px)
+    return Drawing(timeline.draw, *content)
 
 
-def draw_host(workload: Workload, width_px: int) -> Drawn:
-    """Draw the stacks of the host: all time, and the time for which devices wait for them."""
+def _host_drawing(workload: Workload) -> Drawing:
+    """Return the stacks of the host: all time, and the time for which devices wait for them."""
     from ..analysis.plot import host, host_content
     from ..analysis.timeline.host_tree import host_tree
 
@@ -243,27 +226,36 @@ def draw_host(workload: Workload, width_px: int) -> Drawn:
         return host_content.of_tree(tree, f"Stacks of the host: {workload.name}")
 
     kind = tuple[host_content.HostPicture, list[str]]
-    return _draw(host.draw, stored_value(workload, "host-picture", kind, content), width_px)
+    return Drawing(host.draw, *stored_value(workload, "host-picture", kind, content))
 
 
-def draw_speed_of_light(workload: Workload, kernel: str | None, width_px: int) -> Drawn:
-    """Draw the percent of peak of each subsystem."""
+def _speed_of_light_drawing(workload: Workload, kernel: str | None = None) -> Drawing:
+    """Return the percent of peak of each subsystem."""
     from ..analysis.plot import bars
 
     of_panel = figures(workload, [bars.PANEL], FigureRequest(kernel, quartiles=False))
-    return _draw(bars.draw, bars.speed_of_light(workload.manifest, of_panel, kernel), width_px)
+    return Drawing(bars.draw, *bars.speed_of_light(workload.manifest, of_panel, kernel))
 
 
-def draw_comparison(
-    before: Workload, after: Workload, kernel: str | None, width_px: int, outcome: ComparedWork | None = None
-) -> Drawn:
-    """Draw two workloads side by side, with the outcome of their comparison, which is computed if it is not given."""
+DRAWINGS: dict[Kind, Callable[..., Drawing]] = {
+    "occupancy": _occupancy_drawing,
+    "timeline": _timeline_drawing,
+    "host": _host_drawing,
+    "speed_of_light": _speed_of_light_drawing,
+}
+"""The kinds that take a workload, and perhaps kernels of it."""
+
+
+def comparison_drawing(
+    before: Workload, after: Workload, kernel: str | None, outcome: ComparedWork | None = None
+) -> Drawing:
+    """Return two workloads side by side, with the outcome of their comparison, which is computed if it is not given."""
     from ..analysis.plot import bars
 
     outcome = outcome or _compared_work(before, after, kernel)
     metrics, view = [bars.PANEL, bars.DURATION], FigureRequest(kernel, quartiles=False)
     both = (figures(before, metrics, view), figures(after, metrics, view))
-    return _draw(bars.draw, bars.comparison((before.manifest, after.manifest), both, kernel, outcome), width_px)
+    return Drawing(bars.draw, *bars.comparison((before.manifest, after.manifest), both, kernel, outcome))
 
 
 def _compared_work(before: Workload, after: Workload, kernel: str | None) -> ComparedWork | None:
@@ -279,46 +271,49 @@ def _compared_work(before: Workload, after: Workload, kernel: str | None) -> Com
     return ComparedWork(summary(comparison), comparison.main.work.answer) if comparison.main else None
 
 
-def _answer(store: Store, kind: Kind, subject: str, whose: str, drawn: Drawn, following: list[NextCall]) -> PlotResult:
+def _answer(
+    store: Store, kind: Kind, subjects: list[str], drawing: Drawing, width_px: int, following: list[NextCall]
+) -> PlotResult:
     """Save a picture and build the answer."""
     notes = []
-    name = f"{whose}-{kind}-{hashlib.sha256(drawn.picture.svg).hexdigest()[:10]}"
+    picture = drawing.picture(width_px)
+    name = f"{'-'.join(subjects)}-{kind}-{hashlib.sha256(picture.svg).hexdigest()[:10]}"
+    width = "" if width_px == 800 else f"-{width_px}"
+    files = {f"{name}{width}.png": picture.png, f"{name}.svg": picture.svg}
     try:
-        png, svg = _save_files(store.root / _FOLDER, name, drawn)
+        png, svg = _save_files(store.root / _FOLDER, files)
     except OSError as error:
         notes.append(f"The store is not writable ({error.strerror or error}): the files are in a temporary folder.")
-        png, svg = _save_elsewhere(name, drawn)
-    shown = drawn.facts[:_MOST_FACTS]
-    if len(drawn.facts) > len(shown):
-        shown.append(f"{len(drawn.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind][0]}.")
+        png, svg = _save_elsewhere(files)
+    shown = drawing.facts[:_MOST_FACTS]
+    if len(drawing.facts) > len(shown):
+        shown.append(f"{len(drawing.facts) - len(shown)} more: see the answer of {_SAME_IN_WORDS[kind][0]}.")
     result = PlotResult(
         answer=sentence("plot.done", path=png),
         kind=kind,
-        workload=subject,
+        workload=subjects[0],
         png_path=str(png),
         svg_path=str(svg),
         description="\n".join(shown),
         notes=notes,
         next=following,
     )
-    result._image = drawn.picture.png
+    result._image = picture.png
     return result
 
 
-def _save_files(folder: Path, name: str, drawn: Drawn) -> tuple[Path, Path]:
-    """Write both files; each gets its name only when it is complete."""
+def _save_files(folder: Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write the files; each gets its name only when it is complete."""
     folder.mkdir(parents=True, exist_ok=True)
-    width = "" if drawn.width_px == 800 else f"-{drawn.width_px}"
-    paths = folder / f"{name}{width}.png", folder / f"{name}.svg"
-    for path, content in zip(paths, (drawn.picture.png, drawn.picture.svg), strict=True):
-        with draft_of(path) as draft:
+    for name, content in files.items():
+        with draft_of(folder / name) as draft:
             draft.write_bytes(content)
-    return paths
+    return [folder / name for name in files]
 
 
-def _save_elsewhere(name: str, drawn: Drawn) -> tuple[Path, Path]:
+def _save_elsewhere(files: Mapping[str, bytes]) -> list[Path]:
     try:
-        return _save_files(private_folder() / "plots", name, drawn)
+        return _save_files(private_folder() / _FOLDER, files)
     except OSError as error:
         why = error.strerror or str(error)
         raise StoreProblem("The picture cannot be written anywhere", why, "Select a store with --store") from error

@@ -15,7 +15,6 @@ from ..analysis.store import measured_ceilings as peaks
 from ..analysis.store.doubts import DURATION
 from ..analysis.store.manifest import manifest_doubts
 from ..analysis.store.store import Manifest, Store
-from ..analysis.tables import columns, schema
 from .answers.sentences import optional_sentence, sentence
 from .base.parameters import Reference
 from .base.results import Result, Table
@@ -24,7 +23,7 @@ from .sql import errors as sql_errors
 from .sql.errors import FailedQuery
 from .sql.references import References, references, result_units, rows_needed
 from .sql.sandbox import sandbox
-from .sql.sources import ReadableTables, plan, shorten_description, skip_damaged, widen_counters
+from .sql.sources import ReadableTables, plan, shorten_description, skip_damaged
 
 SQL_BYTES = 64 * 1024
 CELL_BYTES = 2_000
@@ -112,26 +111,25 @@ def _exchange_with_worker(
     store: Store, manifests: list[Manifest], sql: str, limit: int, timeout_s: float
 ) -> QueryResult:
     """Exchange two messages with the worker: the parse tree for the data, then the data for the rows."""
-    tables = {name: columns(name, manifests) for name in schema()}
+    offer = ReadableTables(store, manifests)
     with sandbox(sql, timeout_s) as box:
         parsed = box.child.receive()
-        _raise(parsed, FailedQuery(sql, tables))
+        _raise(parsed, FailedQuery(sql, offer.columns))
         tree, explain = parsed["tree"], parsed["explain"]
-        named = references(tree, tables)
+        named = references(tree, offer.columns)
         _refuse(named)
         with box.pause():  # this may download files of a shared store
-            widen_counters(store, manifests, tables, named)
+            offer.widen(named)
         with box.pause():
             first = None if explain else rows_needed(tree, named, limit)
-            planned = plan(ReadableTables(store, manifests, tables), named, box.folder, first)
+            planned = plan(offer, named, box.folder, first)
         cell = _EXPLAIN_CELL_BYTES if explain else CELL_BYTES
         box.child.send({**asdict(planned), "limit": limit, "cell_bytes": cell, "total_bytes": TOTAL_BYTES})
         answer = box.rows()
-        _raise(answer, FailedQuery(sql, tables, named.tables))
+        _raise(answer, FailedQuery(sql, offer.columns, named.tables))
         total = len(answer["rows"]) if answer["complete"] else _total(box.child)
     names, rows = answer["columns"], answer["rows"]
-    stored = {name: {c.lower(): column.unit for c, column in tables[name].items()} for name in named.tables}
-    units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, stored)
+    units: list[str | None] = [None] * len(names) if explain else result_units(tree, names, offer.columns)
     table = Table(columns=names, units=units, rows=rows, total_rows=total, truncated=not answer["complete"])
     notes = [f"The table {name} has no rows here." for name in planned.empty]
     notes += [*_names_for_ids(manifests, named), *_doubts(manifests, named), *_remarks(answer, table)]

@@ -276,9 +276,7 @@ def fresh(store: Store, target: Target, mode: str) -> list[dict[str, Any]]:
         and row["measured_at"] > since
         and row["ceiling"] in target.names
     ]
-    full = {row["ceiling"] for row in holds if row["mode"] == "full"}
-    chosen = [row for row in holds if row["mode"] == "full" or row["ceiling"] not in full]
-    return sorted(chosen, key=lambda r: (target.names.index(r["ceiling"]), r["intensity"] or 0.0))
+    return sorted(peaks.fullest(holds), key=lambda r: (target.names.index(r["ceiling"]), r["intensity"] or 0.0))
 
 
 def stored_results(rows: list[dict[str, Any]], target: Target, mode: str, notes: list[str]) -> RunResult:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 CeilingSource = Literal["empirical", "theoretical"]
 _MEMORY = ("max_mclk", "num_hbm_channels", "hbm_bw_gbs")
-_MODES = ("full", "quick")
 """The modes of a measurement; the more complete one is preferred."""
 _STALE_DAYS = count_threshold("roofline.stale_ceiling_days")
 _DOUBTS = 3
@@ -255,7 +254,7 @@ def _ceilings_of_benchmarks(workload: Workload) -> tuple[Ceilings | None, bool]:
     manifest = workload.manifest
     devices: dict[tuple[Any, Any], list[dict[str, Any]]] = {}
     for row in measured_ceilings.latest(workload.cursor, workload.store):
-        usable = row["status"] in measured_ceilings.USABLE and row["value"] and row["mode"] in _MODES
+        usable = row["status"] in measured_ceilings.USABLE and row["value"] and row["mode"] in measured_ceilings.MODES
         if usable and row["gpu"] == manifest.arch:
             devices.setdefault((row["device_uuid"], row["partition"]), []).append(row)
     fitting = [
@@ -267,8 +266,9 @@ def _ceilings_of_benchmarks(workload: Workload) -> tuple[Ceilings | None, bool]:
         fitting, key=lambda r: (_is_of_device(r[0], manifest), r[0]["host"] == manifest.host, r[0]["measured_at"])
     )
     first, exact = rows[0], _is_of_device(rows[0], manifest)
-    points = _fullest([r for r in rows if r["intensity"] is not None])
-    rates = _fullest([r for r in rows if r["intensity"] is None])
+    rows = measured_ceilings.fullest(rows)
+    points = [r for r in rows if r["intensity"] is not None]
+    rates = [r for r in rows if r["intensity"] is None]
     names = {b.key for b in _formulas(workload).bounds}
     known = {r["ceiling"]: _ceiling(r) for r in rates if r["ceiling"] in names}
     if not known:
@@ -298,15 +298,6 @@ def _as_large(row: dict[str, Any], manifest: Manifest) -> bool:
     """Whether both have the same number of compute units, if known; a partition has fewer."""
     units = manifest.facts.get("cu_per_gpu")
     return units is None or row["compute_units"] is None or row["compute_units"] == units
-
-
-def _fullest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each ceiling, the rows of the most complete mode that it was measured in."""
-    best: dict[str, int] = {}
-    for row in rows:
-        rank = _MODES.index(row["mode"])
-        best[row["ceiling"]] = min(rank, best.get(row["ceiling"], rank))
-    return [row for row in rows if _MODES.index(row["mode"]) == best[row["ceiling"]]]
 
 
 def _ceiling(row: dict[str, Any]) -> Ceiling:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 USABLE = ("ok", "suspect")
 """The statuses of figures that can be used as ceilings."""
+MODES = ("full", "quick")
+"""The modes of measurement whose figures can be used as ceilings, the most thorough one first."""
 COLUMNS = {name: kind for kind, names in data_files.load(Path(__file__).with_suffix(".toml")).items() for name in names}
 """The columns of every file, with their DuckDB types."""
 
@@ -70,6 +72,15 @@ def latest(con: duckdb.DuckDBPyConnection, store: Store) -> list[dict[str, Any]]
             raise StoreProblem(what, fix="Delete it, and run run_peak_benchmarks again") from error
         raise
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def fullest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """For each ceiling and each sweep of a device, the rows of the most thorough mode that it was measured in."""
+    best: dict[tuple[str, bool], int] = {}
+    for row in rows:
+        key, rank = (row["ceiling"], row["intensity"] is None), MODES.index(row["mode"])
+        best[key] = min(rank, best.get(key, rank))
+    return [row for row in rows if MODES.index(row["mode"]) == best[row["ceiling"], row["intensity"] is None]]
 
 
 def relation(store: Store) -> str | None:

@@ -23,7 +23,7 @@ from rooflens.tests.timelines import Made, chrome, publish
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
-from rooflens.tools.plot import over_time, plot
+from rooflens.tools.plot import DRAWINGS, plot
 from rooflens.tools.rendering import render
 
 ROOT = Path(__file__).parents[2]
@@ -139,9 +139,9 @@ def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path, name
     store = Store(tmp_path)
     publish(store, chrome(shared / "traces" / f"{name}.json.gz"), name)
     with Workload.open(store, name) as workload:
-        drawn = over_time(workload, 800)
-    assert outside(drawn.picture) == [] and collisions(drawn.picture) == []
-    told = " ".join(words for words, _ in texts(drawn.picture))
+        picture = DRAWINGS["timeline"](workload).picture(800)
+    assert outside(picture) == [] and collisions(picture) == []
+    told = " ".join(words for words, _ in texts(picture))
     assert all(words in told for words in (f"Timeline: {name}", "Verdict: ", "kernels: ", "GPU 0 idle", " ms"))
 
 

@@ -15,7 +15,7 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.recordings import stored
 from rooflens.tests.rooflines import publish
-from rooflens.tools.plot import RooflineOptions, draw_occupancy, draw_speed_of_light, on_roofline, plot
+from rooflens.tools.plot import DRAWINGS, RooflineOptions, plot, roofline_drawing
 from rooflens.tools.rendering import render
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -113,9 +113,9 @@ def test_real_profiles_give_pictures_in_which_no_text_collides(shared: Path, tmp
     store = Store(tmp_path)
     made = stored(store, shared / "workloads" / name)
     with Workload(store, made) as workload:
-        line = on_roofline(workload, None, RooflineOptions(kernels=8), 800)
-        drawn = [line, draw_speed_of_light(workload, "#1", 800), draw_occupancy(workload, "#1", 800)]
-    for picture in (one.picture for one in drawn):
+        drawings = [roofline_drawing(workload, None, RooflineOptions(kernels=8))]
+        drawings += [DRAWINGS[kind](workload, "#1") for kind in ("speed_of_light", "occupancy")]
+    for picture in (one.picture(800) for one in drawings):
         assert outside(picture) == [] and collisions(picture) == []
 
 

@@ -16,7 +16,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.pictures import collisions, outside
 from rooflens.tests.rooflines import publish
-from rooflens.tools.plot import RooflineOptions, measured_device, on_roofline, plot
+from rooflens.tools.plot import RooflineOptions, measured_device, plot, roofline_drawing
 
 GPU = {
     "vendor": "amd", "device_uuid": "GPU-1111222233334444", "device": "AMD Instinct MI250X", "gpu": "gfx90a",
@@ -89,6 +89,6 @@ def test_the_measured_roof_stands_behind_the_kernels_of_its_device_alone(
     counts = {"SQ_INSTS_VALU_FMA_F32": 1e6, "TCC_EA_RDREQ_sum": 1e6, "duration_ns": 1e5}
     mine = publish(store, [{"kernel": "k", **counts}], device="AMD Instinct MI250X", device_uuid=GPU["device_uuid"])
     with Workload(store, mine) as workload:
-        drawn = on_roofline(workload, None, RooflineOptions(source=source), 800)
-    svg = drawn.picture.svg.decode()
+        drawn = roofline_drawing(workload, None, RooflineOptions(source=source))
+    svg = drawn.picture(800).svg.decode()
     assert svg.count('id="sweep-') == crosses and sum("crosses" in fact for fact in drawn.facts) == crosses

@@ -17,7 +17,7 @@ from rooflens.server.mcp import toolbox
 from rooflens.tests.pictures import collisions, outside, texts
 from rooflens.tests.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tests.timelines import Made, publish
-from rooflens.tools.plot import PlotResult, draw_host, plot
+from rooflens.tools.plot import DRAWINGS, PlotResult, plot
 from rooflens.tools.rendering import render
 
 MS = 1_000_000
@@ -80,9 +80,9 @@ def test_names_fit_into_their_boxes_and_do_not_act(store: Store, functions: tupl
             row["function"] = functions[int(row["function"].removeprefix("name"))]
     publish(store, made)
     with Workload.open(store, "made") as workload:
-        drawn = draw_host(workload, 800)
-    assert outside(drawn.picture) == [] and collisions(drawn.picture) == []
-    words = [text for text, _ in texts(drawn.picture)]
+        picture = DRAWINGS["host"](workload).picture(800)
+    assert outside(picture) == [] and collisions(picture) == []
+    words = [text for text, _ in texts(picture)]
     assert "Stacks of the host: made" in words and any(text.startswith("While a GPU is idle") for text in words)
     answer = toolbox.answer(store, "plot", {"kind": "host", "workload": "made"})
     assert isinstance(answer, PlotResult)

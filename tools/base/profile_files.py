@@ -233,9 +233,7 @@ def files_below(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
 
 def _order(folder: Path) -> tuple[bool, bool, list[tuple[int, str]]]:
     """Sort key of folders: the timing run first, samples last, others by name with numbers by value (run_2, run_10)."""
-    parts = re.findall(r"\d{1,9}|\D+|\d+", folder.name)
-    by_name = [(int(p), "") if p.isdecimal() and len(p) < 10 else (-1, p) for p in parts]
-    return folder.name != "timing", folder.name == HOTSPOTS_STEP, by_name
+    return folder.name != "timing", folder.name == HOTSPOTS_STEP, natural_sort_key(folder.name)
 
 
 WORK = "work"

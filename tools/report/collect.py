@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -34,14 +34,17 @@ MOST_WORKLOADS = 8
 _SPEED_OF_LIGHT = {"cpu": "*"}
 """Name of the speed-of-light panel by target, where it differs."""
 _PANEL = "2"
-_OCCUPANCY, _TIMELINE_ROWS = 500, 100
-_HOT_KERNELS, _HOT_LINES = 5, {"top_n": 30, "context": 8, "detail": "full"}
-"""Number of kernels whose lines are shown, and how many lines of each."""
-_HOT_INSTRUCTIONS = {"by": "instruction", "top_n": 250, "detail": "full"}
+_APART, _OCCUPANCY, _TIMELINE_ROWS = 20, 500, 100
+"""Maximum kernels whose figures are shown individually, and maximum rows of tables."""
+_SHOWN_ELSEWHERE = {"timeline": {"kernels"}}
+"""Fields of a section's answer that another section shows."""
+_HOT_KERNELS = 5
+"""Number of kernels whose lines and instructions are shown."""
+_HOT_LINES: Document = {"top_n": 30, "context": 8, "detail": "full"}
+_HOT_INSTRUCTIONS: Document = {"by": "instruction", "top_n": 250, "detail": "full"}
 _ACCOUNTS = {"device_time": "The time of the device", "wave_time": "The lifetime of its waves"}
 """Fields of a diagnosed kernel that divide a time completely -> what they divide."""
 Document = dict[str, Any]
-Arguments = Mapping[str, Any]
 Tools = Mapping[str, Callable[..., Result]]
 
 
@@ -53,21 +56,6 @@ class ReportLimits:
     """Maximum kernels in tables and rooflines."""
     events: int = 100_000
     diagnosed: int = 50
-    apart: int = 20
-    """Maximum kernels whose speed of light and memory traffic are shown individually."""
-
-
-@dataclass(frozen=True)
-class _ReportSection:
-    """One part of a report: the tool that answers it, and its arguments besides the workload."""
-
-    key: str
-    tool: str
-    arguments: Arguments
-    without: frozenset[str] = frozenset()
-    """Fields that another section shows."""
-    more: Callable[[Any], Any] | None = None
-    """What the page says about the result besides its fields."""
 
 
 def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimits = ReportLimits()) -> Document:
@@ -86,8 +74,9 @@ def collect(store: Store, tools: Tools, words: Sequence[str], limits: ReportLimi
     collector = _ReportCollector(store, tools, limits)
     workloads = [_workload(collector, manifest) for manifest in manifests]
     pairs = [{"baseline": manifests[0].id, "candidate": other.id} for other in manifests[1:]]
-    compared = _ReportSection("comparison", "compare_workloads", {"detail": "full"})
-    comparisons = [{**pair, **collector.answer(compared, pair)} for pair in pairs]
+    comparisons = [
+        {**pair, **collector.answer("comparison", "compare_workloads", **pair, detail="full")} for pair in pairs
+    ]
     names = sorted(set(_texts([*workloads, *comparisons], {"kernel"})))
     return {
         "format": FORMAT,
@@ -109,34 +98,28 @@ class _ReportCollector:
     limits: ReportLimits
     cut: list[str] = field(default_factory=list)
 
-    def answer(self, section: _ReportSection, subject: Arguments) -> Document:
-        """Return the answer of a tool together with its arguments, or the reason for a missing answer."""
-        tell(f"report: {section.key.replace('_', ' ')}")
-        section_document: Document = {
-            "key": section.key,
-            "tool": section.tool,
-            "arguments": {**subject, **section.arguments},
-        }
+    def answer(self, key: str, tool: str, **arguments: Any) -> Document:
+        """Return a section: the answer of a tool with its arguments, or the reason why there is none."""
+        title, without = key.replace("_", " "), _SHOWN_ELSEWHERE.get(key, set())
+        tell(f"report: {title}")
+        section: Document = {"key": key, "tool": tool, "arguments": arguments}
         try:
-            result = self.tools[section.tool](self.store, **section_document["arguments"])
+            result = self.tools[tool](self.store, **arguments)
         except Problem as problem:
-            return {**section_document, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
+            return {**section, "problem": {"what": problem.what, "why": problem.why, "fix": problem.fix}}
         for name, value in result:
-            if isinstance(value, Table) and value.truncated and name not in section.without:
+            if isinstance(value, Table) and value.truncated and name not in without:
                 total = "more" if value.total_rows is None else value.total_rows
-                self.cut.append(
-                    f"{section.key.replace('_', ' ')}, {name}: {count_text(len(value.rows), 'row')} of {total}."
-                )
-        answer = result.model_dump(mode="python", exclude={"next", *section.without})
-        return {**section_document, "answer": answer} | ({} if section.more is None else {"more": section.more(result)})
+                self.cut.append(f"{title}, {name}: {count_text(len(value.rows), 'row')} of {total}.")
+        section["answer"] = result.model_dump(mode="python", exclude={"next", *without})
+        return section | ({"more": _verdicts(result)} if key == "diagnosis" else {})
 
 
 def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     """Return all sections of one workload."""
     gpu = targets.find_target(manifest.arch or "")
-    subject, limits = {"workload": manifest.id}, collector.limits
-    sections = {s.key: collector.answer(s, subject) for s in _sections(manifest, limits)}
-    drawn = events(collector.store, manifest.id, limits.events) if manifest.events else None
+    sections = {section["key"]: section for section in _sections(collector, manifest)}
+    drawn = events(collector.store, manifest.id, collector.limits.events) if manifest.events else None
     if drawn and drawn["total"] > len(drawn["lane"]):
         collector.cut.append(
             f"{manifest.name}: the {len(drawn['lane'])} longest of {count_text(drawn['total'], 'event')} and "
@@ -159,26 +142,24 @@ def _workload(collector: _ReportCollector, manifest: Manifest) -> Document:
     }
 
 
-def _sections(manifest: Manifest, limits: ReportLimits) -> Iterator[_ReportSection]:
-    most = {"limit": limits.kernels}
-    panel = {"metrics": [_SPEED_OF_LIGHT.get(manifest.arch or "", _PANEL)], "detail": "full", "limit": 10_000}
-    yield _ReportSection("kernels", "list_workloads", most)
+def _sections(collector: _ReportCollector, manifest: Manifest) -> Iterator[Document]:
+    answer, limits = partial(collector.answer, workload=manifest.id), collector.limits
+    panel: Document = {"metrics": [_SPEED_OF_LIGHT.get(manifest.arch or "", _PANEL)], "detail": "full", "limit": 10_000}
+    yield answer("kernels", "list_workloads", limit=limits.kernels)
     if manifest.dispatches:
-        yield _ReportSection("launches", "list_workloads", {"by": "launch", **most})
+        yield answer("launches", "list_workloads", by="launch", limit=limits.kernels)
     if manifest.events or (manifest.dispatches and not manifest.counters):
-        yield _ReportSection("timeline", "compute_timeline", {"top_n": _TIMELINE_ROWS}, frozenset({"kernels"}))
-    yield _ReportSection("speed_of_light", "compute_metrics", panel)
+        yield answer("timeline", "compute_timeline", top_n=_TIMELINE_ROWS)
+    yield answer("speed_of_light", "compute_metrics", **panel)
     if manifest.counters and manifest.kernels > 1:
-        shown = {**panel, **_by_kernel(manifest, limits)}
-        yield _ReportSection("speed_of_light_of_kernels", "compute_metrics", shown)
-    yield _ReportSection("occupancy", "compute_occupancy", {"limit": _OCCUPANCY})
-    diagnosed = {"top_n": limits.diagnosed, "detail": "full"}
-    yield _ReportSection("diagnosis", "diagnose_bottleneck", diagnosed, more=_verdicts)
+        yield answer("speed_of_light_of_kernels", "compute_metrics", **panel, **_by_kernel(manifest))
+    yield answer("occupancy", "compute_occupancy", limit=_OCCUPANCY)
+    yield answer("diagnosis", "diagnose_bottleneck", top_n=limits.diagnosed, detail="full")
 
 
-def _by_kernel(manifest: Manifest, limits: ReportLimits) -> Arguments:
+def _by_kernel(manifest: Manifest) -> dict[str, Any]:
     """Return the arguments that ask for the figures of single kernels."""
-    return {"by": "kernel", "kernel": ",".join(f"#{n + 1}" for n in range(min(limits.apart, manifest.kernels)))}
+    return {"by": "kernel", "kernel": ",".join(f"#{n + 1}" for n in range(min(_APART, manifest.kernels)))}
 
 
 def _verdicts(result: Any) -> list[Document]:
@@ -206,10 +187,17 @@ def _memory_chart(collector: _ReportCollector, manifest: Manifest) -> Document |
         *(m for u in chart["unit"] for m in u.get("figures", {}).values()),
     ]
     drawn += [link.get(way) for link in chart["link"] for way in ("read", "write", "both")]
-    asked = {"metrics": sorted({m for m in drawn if m}), **_by_kernel(manifest, collector.limits), "detail": "full"}
-    section = _ReportSection("memory_chart", "compute_metrics", {**asked, "limit": 10_000})
+    section = collector.answer(
+        "memory_chart",
+        "compute_metrics",
+        workload=manifest.id,
+        metrics=sorted({m for m in drawn if m}),
+        **_by_kernel(manifest),
+        detail="full",
+        limit=10_000,
+    )
     units = [{**unit, "title": in_vendor_terms(unit["title"], manifest.arch)} for unit in chart["unit"]]
-    return {"units": units, "links": chart["link"], **collector.answer(section, {"workload": manifest.id})}
+    return {"units": units, "links": chart["link"], **section}
 
 
 @cache
@@ -232,14 +220,14 @@ def _rooflines(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docu
 
     Theory is requested only if the first answer has measured ceilings; otherwise it is theoretical already.
     """
-    whole = {"detail": "full", "limit": collector.limits.kernels}
-    kinds: dict[str, Arguments] = {"operations": {"datatype": "all"}, "instructions": {"kind": "instruction"}}
+    whole: Document = {"detail": "full", "limit": collector.limits.kernels}
+    kinds: dict[str, Document] = {"operations": {"datatype": "all"}, "instructions": {"kind": "instruction"}}
+    answer = partial(collector.answer, tool="compute_roofline", workload=manifest.id)
     for key, kind in kinds.items():
         for source in ("empirical", "theoretical"):
-            section = _ReportSection(key, "compute_roofline", {"ceiling_source": source, **kind, **whole})
-            answer = collector.answer(section, {"workload": manifest.id})
-            yield answer
-            if "problem" in answer or answer["answer"]["ceiling_source"] == "theoretical":
+            section = answer(key, ceiling_source=source, **kind, **whole)
+            yield section
+            if "problem" in section or section["answer"]["ceiling_source"] == "theoretical":
                 break
 
 
@@ -247,19 +235,17 @@ def _hotspots(collector: _ReportCollector, manifest: Manifest) -> Iterator[Docum
     """Yield the hot lines of the kernels with the most samples; nothing if there are no samples."""
     if "find_hotspots" not in collector.tools or collector.store.file(manifest, "samples") is None:
         return
-    subject = {"workload": manifest.id}
-    first = collector.answer(_ReportSection("hotspots", "find_hotspots", _HOT_LINES), subject)
+    answer = partial(collector.answer, tool="find_hotspots", workload=manifest.id)
+    first = answer("hotspots", **_HOT_LINES)
     if "problem" in first:
         yield first
         return
     others = first["answer"]["kernels"]
     at = others["columns"].index("number")
     for one in [{}, *({"kernel": row[at]} for row in others["rows"][: _HOT_KERNELS - 1])]:
-        lines = _ReportSection("hotspots", "find_hotspots", {**one, **_HOT_LINES})
-        code = _ReportSection("instructions", "find_hotspots", {**one, **_HOT_INSTRUCTIONS})
-        listed = collector.answer(code, subject)
-        answer = collector.answer(lines, subject) if one else first
-        yield {**answer, "instructions": listed["answer"]["hotspots"] if "answer" in listed else None}
+        code = answer("instructions", **one, **_HOT_INSTRUCTIONS)
+        lines = answer("hotspots", **one, **_HOT_LINES) if one else first
+        yield {**lines, "instructions": code["answer"]["hotspots"] if "answer" in code else None}
 
 
 def _texts(value: Any, words: Set[str], called: str = "") -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ...analysis.catalogue import files
+from ...analysis.store.schema import Column
 
 Node = dict[str, Any]
 _QUERIES = ("SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE")
@@ -39,8 +40,8 @@ class References:
         return not self.words.isdisjoint({"counters", "show_ref"}) or any("duration_ns@" in w for w in self.words)
 
 
-def references(root: Node, known: Mapping[str, Any]) -> References:
-    """Return everything the query ``root`` refers to; ``known`` contains our tables by lower-case name."""
+def references(root: Node, known: Collection[str]) -> References:
+    """Return everything the query ``root`` refers to; ``known`` are the lower-case names of our tables."""
     refs = References()
     for node in _walk(root):
         kind = str(node.get("type"))
@@ -64,8 +65,8 @@ def references(root: Node, known: Mapping[str, Any]) -> References:
         queries += [(inner, cte_names) for inner in nested]
         own = [node for node in inside if node.get("type") == "BASE_TABLE"]
         names = {_table(node) for node in own} - cte_names
-        refs.foreign |= names - known.keys()
-        refs.tables |= names & known.keys()
+        refs.foreign |= names.difference(known)
+        refs.tables |= names.intersection(known)
         only = _workloads(query, inside, own)
         for node in own:
             name, alias = _table(node), _alias(node)
@@ -232,17 +233,17 @@ def query_of(holder: Node) -> Node:
 
 Offered = dict[str, str | None]
 """Column -> unit, all names in lower case."""
-Units = Mapping[str, Mapping[str, str | None]]
-"""Table -> column -> unit, all names in lower case."""
+Tables = Mapping[str, Mapping[str, Column]]
+"""Table, in lower case -> its columns."""
 
 
 _KEEPS_UNIT = frozenset(files.load(Path(__file__).with_suffix(".toml"))["keeps_unit"].split())
 
 
-def result_units(root: Node, names: list[str], units: Units) -> list[str | None]:
+def result_units(root: Node, names: list[str], tables: Tables) -> list[str | None]:
     """Return the unit of every result column that is a stored column or an aggregate that keeps its unit."""
     items = root.get("select_list", [])
-    scope = _UnitScope(units)
+    scope = _UnitScope(tables)
     if root.get("type") == "SELECT_NODE" and len(items) == len(names) and not any(map(_is_star, items)):
         sources = scope.inside(root).sources(root)
         return [_unit(item, sources) for item in items]
@@ -254,13 +255,13 @@ def result_units(root: Node, names: list[str], units: Units) -> list[str | None]
 class _UnitScope:
     """Units of the tables and common table expressions visible to a query; each query is visited once."""
 
-    units: Units
+    tables: Tables
     ctes: Mapping[str, Node] = field(default_factory=dict)
     seen: dict[int, Offered] = field(default_factory=dict)
 
     def inside(self, query: Node) -> _UnitScope:
         """Return the scope inside ``query``, which adds its own WITH names."""
-        return _UnitScope(self.units, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
+        return _UnitScope(self.tables, {**self.ctes, **dict(ctes(query))}, self.seen) if query.get("cte_map") else self
 
     def outputs(self, query: Node) -> Offered:
         """Return the units of the named output columns of any query."""
@@ -286,7 +287,10 @@ class _UnitScope:
             ref = pending.pop()
             if ref.get("type") == "BASE_TABLE":
                 name = _table(ref)
-                offered = self.outputs(self.ctes[name]) if name in self.ctes else self.units.get(name, {})
+                stored = self.tables.get(name, {}).items()
+                offered = {column.lower(): facts.unit for column, facts in stored}
+                if name in self.ctes:
+                    offered = self.outputs(self.ctes[name])
             elif ref.get("type") == "SUBQUERY":
                 offered = self.outputs(query_of(ref))
             else:

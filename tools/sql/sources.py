@@ -3,7 +3,7 @@ for a query."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -11,9 +11,9 @@ from typing import TypeVar
 from ...analysis.base.database import sql_name, sql_path
 from ...analysis.base.problems import StoreProblem
 from ...analysis.store.integrity import readable_workloads
-from ...analysis.store.schema import Column, further_names, manifest_rows, pass_times, relation
+from ...analysis.store.schema import further_names, manifest_rows, pass_times, relation
 from ...analysis.store.store import TABLES, Manifest, Store
-from ...analysis.tables import columns, derived_tables
+from ...analysis.tables import columns, derived_tables, schema
 from ...analysis.tables.derived import derived_files, write_rows
 from ..base.results import Table
 from .errors import query_problem
@@ -37,13 +37,24 @@ class SqlLoadPlan:
     """Tables of the query that have no rows at all."""
 
 
-@dataclass(frozen=True)
 class ReadableTables:
     """What a query may read: the tables of some workloads, with all their columns."""
 
-    store: Store
-    manifests: list[Manifest]
-    tables: Mapping[str, Mapping[str, Column]]
+    def __init__(self, store: Store, manifests: Sequence[Manifest]) -> None:
+        self.store, self.manifests = store, manifests
+        self.columns = {name: columns(name, manifests) for name in schema()}
+
+    def widen(self, named: References) -> None:
+        """Add columns to the table counters that a query can name: other names of counters, times of single passes."""
+        counters = self.columns["counters"] | columns("counters", more=further_names(self.manifests, named.words))
+        if named.may_list_columns:
+            counters = columns("counters", self.manifests, pass_times(self.store, self.manifests)) | counters
+        self.columns["counters"] = counters
+
+    def workloads(self, table: str, named: References) -> list[Manifest]:
+        """Return the workloads whose rows of a table a query can use."""
+        only = named.workloads.get(table)
+        return [one for one in self.manifests if only is None or one.id in only]
 
 
 def skip_damaged(
@@ -59,22 +70,13 @@ def skip_damaged(
     return run(whole), [f"Skipped: {sentence}" for sentence in damages]
 
 
-def widen_counters(
-    store: Store, manifests: Sequence[Manifest], tables: dict[str, dict[str, Column]], named: References
-) -> None:
-    """Add columns to the table counters that a query can name: other names of counters, times of single passes."""
-    tables["counters"] |= columns("counters", more=further_names(manifests, named.words))
-    if named.may_list_columns:
-        tables["counters"] = columns("counters", manifests, pass_times(store, manifests)) | tables["counters"]
-
-
 def plan(offer: ReadableTables, named: References, folder: Path, first: tuple[str, int, bool] | None) -> SqlLoadPlan:
     """Create every table, and fill the columns and rows that the query can use.
 
     ``folder`` receives rows that are in no file yet; ``first`` is the result of ``rows_needed``.
     """
     load_plan = SqlLoadPlan()
-    for table, known in offer.tables.items():
+    for table, known in offer.columns.items():
         names = list(known)
         if table in named.tables and table not in named.whole and not named.foreign:
             names = [name for name in names if name.lower() in named.words] or names[:1]
@@ -82,8 +84,7 @@ def plan(offer: ReadableTables, named: References, folder: Path, first: tuple[st
         load_plan.load.append(f"CREATE TABLE {table} ({column_definitions})")
         if table not in named.tables:
             continue
-        only = named.workloads.get(table)
-        manifests = offer.manifests if only is None else [m for m in offer.manifests if m.id in only]
+        manifests = offer.workloads(table, named)
         rows = source(offer.store, manifests, table, names, folder)
         if table in TABLES and rows is None and not any(f"{table}.parquet" in m.files for m in offer.manifests):
             load_plan.empty.append(table)

@@ -16,11 +16,10 @@ from ...analysis.base.problems import BadArgument, StoreProblem
 from ...analysis.base.temporary_files import scratch
 from ...analysis.store.integrity import readable_workloads
 from ...analysis.store.store import Manifest, Store
-from ...analysis.tables import columns, schema
 from . import errors
 from .errors import FailedQuery
-from .references import Units, references, result_units
-from .sources import skip_damaged, source, widen_counters
+from .references import references, result_units
+from .sources import ReadableTables, skip_damaged, source
 from .statement_gate import StatementRefused, columns_as_text, gate, query_relation
 
 if TYPE_CHECKING:
@@ -57,8 +56,8 @@ def query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping
 def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Mapping[str, Any]) -> QueryRows:
     import duckdb
 
-    tables = {name: columns(name, manifests) for name in schema()}
-    _refuse_names(frames, tables)
+    offer = ReadableTables(store, manifests)
+    _refuse_names(frames, offer.columns)
     used: frozenset[str] = frozenset()
     with connect() as con, scratch() as folder:
         con.execute("SET errors_as_json = true")
@@ -68,20 +67,16 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
             for name, frame in frames.items():
                 con.register(name, frame)
             text, explain, tree = gate(duckdb, con, sql)
-            named = references(tree, {**tables, **{name.lower(): {} for name in frames}})
+            named = references(tree, {*offer.columns, *map(str.lower, frames)})
             used = frozenset(named.tables)
-            widen_counters(store, manifests, tables, named)
-            for table, known in tables.items():
-                only = named.workloads.get(table)
-                chosen = [m for m in manifests if only is None or m.id in only]
-                rows = source(store, chosen, table, list(known), folder) if table in named.tables else None
+            offer.widen(named)
+            for table, known in offer.columns.items():
+                rows = None
+                if table in used:
+                    rows = source(store, offer.workloads(table, named), table, list(known), folder)
                 empty = ", ".join(f"NULL::{column.type} AS {sql_name(name)}" for name, column in known.items())
                 con.execute(f"CREATE TEMP VIEW {table} AS {rows or f'SELECT {empty} WHERE false'}")
-            units = {
-                table: {name.lower(): column.unit for name, column in tables[table].items()}
-                for table in used & tables.keys()
-            }
-            return _fetch_rows(con, text, explain, tree, units)
+            return _fetch_rows(con, text, explain, tree, offer)
         except StatementRefused as refusal:
             raise errors.query_problem(str(refusal)) from None
         except RecursionError:
@@ -92,7 +87,7 @@ def _run_query(store: Store, manifests: Sequence[Manifest], sql: str, frames: Ma
                 if readable_workloads(store, manifests)[1]:
                     raise StoreProblem("A table of the store could not be read") from error
                 raise BadArgument("The query failed", str(error).splitlines()[0]) from error
-            failed = FailedQuery(sql, {**tables, **dict.fromkeys(frames, ())}, used)
+            failed = FailedQuery(sql, {**offer.columns, **dict.fromkeys(frames, ())}, used)
             raise errors.problem({"phase": "run", "type": kind, "message": str(error)}, failed) from error
 
 
@@ -107,7 +102,7 @@ def _refuse_names(frames: Mapping[str, Any], tables: Mapping[str, Any]) -> None:
             )
 
 
-def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, units: Units) -> QueryRows:
+def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, offer: ReadableTables) -> QueryRows:
     if explain:
         return QueryRows(con.execute(f"{explain} {sql}").fetchnumpy(), {}, frozenset())
     import duckdb
@@ -115,7 +110,7 @@ def _fetch_rows(con: Any, sql: str, explain: str, tree: Any, units: Units) -> Qu
     relation = query_relation(duckdb, con, sql)
     names = list(relation.columns)
     wide = [str(kind) in _WIDE for kind in relation.types]
-    of = result_units(tree, names, units)
+    of = result_units(tree, names, offer.columns)
     if any(wide):
         relation = relation.project(columns_as_text(wide))
     arrays = list(relation.fetchnumpy().values())
