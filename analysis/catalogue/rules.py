@@ -128,7 +128,7 @@ class LibraryKernel(CatalogueModel):
     advice: list[Advice]
 
 
-class _Quantity(CatalogueModel):
+class _FamilyExpressions(CatalogueModel):
     """A figure that is computed from metrics; ``on.<family>`` lists the expressions that compute it, best first."""
 
     name: str
@@ -142,7 +142,7 @@ class _Quantity(CatalogueModel):
         return self.on.get(family, [])
 
 
-class Signal(_Quantity):
+class Signal(_FamilyExpressions):
     """A quantity that the rules share.
 
     ``label`` names the unit if the signal is a load; ``whole`` marks a share of a whole, which cannot exceed 100 %.
@@ -171,7 +171,7 @@ class Signal(_Quantity):
         return {sql: stated[sql] for sql in self.expressions if sql in stated}
 
 
-class Part(_Quantity):
+class Part(_FamilyExpressions):
     """A part of an account in percent; the parts of a family and view add up to 100 %, with what was not counted.
 
     A part that ``stands_for`` others is used if one of those that the family has was not counted.
@@ -198,7 +198,7 @@ class Change(_Conditional):
 
 
 _Judged = TypeVar("_Judged", bound=_Conditional)
-_Computed = TypeVar("_Computed", bound=_Quantity)
+_Computed = TypeVar("_Computed", bound=_FamilyExpressions)
 
 
 def _decidable(stated: Iterable[_Judged], target: str) -> list[_Judged]:

@@ -88,8 +88,11 @@ def of_kernel(
     facts = [
         f"{kernel}: {resident.waves_per_cu} of {resident.max_waves_per_cu} {wave}s per {resident.unit} "
         f"({number(resident.occupancy_pct)} %), limited by {', '.join(resident.limiters)}.",
-        f"It uses {launch.vgprs} VGPRs, {launch.agprs} AGPRs, {launch.sgprs} SGPRs, {launch.lds_bytes} "
-        f"bytes of LDS, work-groups of {launch.workgroup_size}.",
+        in_vendor_terms(
+            f"It uses {launch.vgprs} VGPRs, {launch.agprs} AGPRs, {launch.sgprs} SGPRs, {launch.lds_bytes} "
+            f"bytes of LDS, work-groups of {launch.workgroup_size}.",
+            resident.gpu,
+        ),
         *(
             f"{' and '.join(f'{c.argument} {c.now} -> {c.to}' for c in w.changes)} would give {w.waves_per_cu} "
             f"{wave}s ({number(w.occupancy_pct)} %)."
