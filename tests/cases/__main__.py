@@ -10,25 +10,26 @@ import tempfile
 from pathlib import Path
 
 from rooflens.analysis.store.store import Store
-from rooflens.tests.cases.case import ReaderCase
+from rooflens.tests.cases.case import ARGUMENTS, Outcome, ReaderCase
 
 
-def record(case: ReaderCase) -> str:
-    """Write expected.csv or case.toml of a case; returns what was written."""
+def record(case: ReaderCase) -> Outcome:
+    """Write the rows and case.toml of a case, and return them."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = case.outcome(Store(Path(folder)))
-    lines = [f'{name} = "{case.stated[name]}"' for name in ("gpu", "format") if name in case.stated]
+    lines = [f'{name} = "{case.settings[name]}"' for name in ("path", *ARGUMENTS) if name in case.settings]
     if outcome.refused is not None:
         lines.append(f'refused = "{outcome.refused}"')
-    elif outcome.rows is not None:
-        (case.folder / "expected.csv").write_text(outcome.rows, encoding="utf-8")
-        if outcome.warnings:
-            lines.append(f"warnings = [{', '.join(f'{code!r}' for code in outcome.warnings)}]".replace("'", '"'))
+    if outcome.warnings:
+        lines.append("warnings = [" + ", ".join(f'"{code}"' for code in outcome.warnings) + "]")
+    for name, rows in outcome.rows.items():
+        (case.folder / f"{name}.csv").write_text(rows, encoding="utf-8")
     if lines:
         (case.folder / "case.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    return outcome.refused or outcome.rows or ""
+    return outcome
 
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        print(record(ReaderCase(Path(name).resolve())))
+        found = record(ReaderCase(Path(name).resolve()))
+        print(name, f"refused: {found.refused}" if found.refused else found.warnings, *found.rows.values(), sep="\n")

@@ -18,9 +18,11 @@ def test_a_profile_gives_the_stated_rows(case: ReaderCase, tmp_path: Path) -> No
 
 
 TEXTS = (".csv", ".json", ".txt")
+ONE_OF_EACH = {case.folder.parent.name: case for case in reader_cases() if case.expected.rows}
+"""Format -> a case that is not refused."""
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in reader_cases()])
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in ONE_OF_EACH.values()])
 def test_a_profile_of_packed_text_files_gives_the_same_rows(case: ReaderCase, tmp_path: Path) -> None:
     packed = ReaderCase(Path(shutil.copytree(case.folder, tmp_path / "case")))
     for file in (packed.folder / "profile").rglob("*"):

@@ -1,1 +1,0 @@
-SELECT (SELECT list(name ORDER BY name) FROM events) AS events, count(*) AS spans, count(start_ns) AS timed FROM host_samples
