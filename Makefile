@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled modules are kept, also where an image says otherwise: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-thorough select recorded record prove team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
+.PHONY: demo test test-unit test-cases test-system test-external oracle recorded record team lint docs site bench eval eval-agent fuzz check-amd dist mcpb clean
 
 demo: $(VENV)/installed
 	$(BIN)/rooflens demo
@@ -15,44 +15,36 @@ demo: $(VENV)/installed
 test: $(VENV)/tested
 	@mkdir -p build
 	@$(BESIDE) lint team >build/beside.log 2>&1 & beside=$$!; status=0; \
-	  $(BIN)/python -m pytest -q -n auto --dist worksteal || status=$$?; \
-	  wait $$beside || status=$$?; cat build/beside.log; exit $$status
+	  $(PYTEST) || status=$$?; wait $$beside || status=$$?; cat build/beside.log; exit $$status
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
+PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
-# All tests, including those that `make test` omits because others prove the same (tests/thorough.toml, tests/repeated.txt).
-# Run it before a release.
-test-thorough: export ROOFLENS_THOROUGH = 1
-test-thorough: test
+# One of the four suites of `make test`: pure functions, profiles and what is read of them, whole programs, and what needs
+# compilers, a browser, PostgreSQL or a GPU.
+test-unit test-cases test-system: $(VENV)/tested
+	$(PYTEST) tests/$(@:test-%=%)
 
-# Measures which lines of the product each test executes, and writes the tests that `make test` omits to tests/repeated.txt.
-# It takes about four times as long as `make test`. A test that fails here is always kept.
-MEASURED := $(CURDIR)/build/selection
-select: $(VENV)/tested
-	$(PIP) 'coverage>=7.10'
-	rm -rf $(MEASURED) && mkdir -p $(MEASURED)
-	-ROOFLENS_SELECT=$(MEASURED) COVERAGE_PROCESS_START=$(CURDIR)/tests/selection.ini \
-	  $(BIN)/python -m pytest -q -n auto --dist worksteal -p no:cacheprovider
-	$(BIN)/python -m rooflens.tests.selection $(MEASURED)
+test-external: team
+	$(PYTEST) tests/external
+
+# Comparisons with AMD's analysers over further folders of kinds that `make test` has one of, and the evaluation's own tests.
+oracle: $(VENV)/tested
+	$(PYTEST) tests/oracle
 
 # What the tools answer over the recorded profiles, against what they answered when it was recorded; `make record` after a
 # change that is meant to be seen. CASES="name ..." takes some of them.
 recorded: $(VENV)/tested
-	$(BIN)/python -m rooflens.tests.recorded_answers compare $(CASES)
+	$(BIN)/python -m rooflens.tests.cases.answers compare $(CASES)
 
 record: $(VENV)/tested
-	$(BIN)/python -m rooflens.tests.recorded_answers record $(CASES)
-
-# Tests that depend on some files alone, such as those that compile the example program, are skipped while these are
-# unchanged. This runs them all and records what passed (tests/proved.toml).
-prove: $(VENV)/tested
-	ROOFLENS_PROVE=1 $(BIN)/python -m pytest -q -n 0 -m proves
+	$(BIN)/python -m rooflens.tests.cases.answers record $(CASES)
 
 # Stores that a team shares, against a PostgreSQL and an S3 server on loopback. Their extensions of DuckDB exist for one
 # version of it, so these tests have an environment of their own on top of the other. Where it cannot be made they skip.
 TEAM := $(VENV)/team
 team: $(VENV)/tested
 	@$(MAKE) --no-print-directory $(TEAM)/installed || echo "tests of shared stores are skipped: their packages cannot be installed here"
-	@if [ -e $(TEAM)/installed ]; then $(TEAM)/bin/python -m pytest -q tests/team; fi
+	@if [ -e $(TEAM)/installed ]; then $(TEAM)/bin/python -m pytest -q tests/external/team; fi
 
 $(TEAM)/installed: pyproject.toml | $(VENV)/tested
 	$(BIN)/python -m venv $(TEAM)
@@ -116,7 +108,7 @@ fuzz: $(VENV)/tested
 # On a machine with an AMD GPU: doctor, check of counters, benchmarks and live tests, in one file to send.
 REPORT ?= rooflens-amd.txt
 check-amd: $(VENV)/tested
-	$(BIN)/python -m rooflens.tests.live.first_contact $(REPORT)
+	$(BIN)/python -m rooflens.tests.external.gpu.first_contact $(REPORT)
 
 # The sdist and the wheel built from it in dist/, looked at as an index would; the same commit gives the same wheel.
 dist: $(VENV)/tested

@@ -14,8 +14,8 @@ from typing import Any
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp.toolbox import functions
 from rooflens.server.page.build import page
-from rooflens.tests import rooflines, timelines
-from rooflens.tests.server.page.browser import Browser
+from rooflens.tests.support import rooflines, timelines
+from rooflens.tests.support.browser import Browser
 from rooflens.tools.report.collect import collect
 
 KERNELS, LAUNCHES, LOADS = 500, 33_334, 7

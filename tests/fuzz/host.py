@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from rooflens.tests.cases.case import FOLDER
+from rooflens.tests.cases.readers.case import FOLDER
 from rooflens.tests.fuzz.mutations import Draw, lines, octets, packed, tree
 from rooflens.tests.fuzz.profiles import Spoilt
 

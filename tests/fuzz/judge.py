@@ -15,8 +15,8 @@ from rooflens.analysis.base.database import sql_name, sql_path
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tests.fuzz.profiles import Spoilt
-from rooflens.tests.nursery import used_by_children
-from rooflens.tests.waiting import slowness
+from rooflens.tests.support.nursery import used_by_children
+from rooflens.tests.support.waiting import slowness
 from rooflens.tools.code_objects import kernels
 from rooflens.tools.import_profile import import_profile
 

@@ -18,13 +18,13 @@ import msgpack
 from hypothesis import strategies as st
 
 from rooflens.tests.fuzz.mutations import CELLS, Draw, few, lines, octets, packed, table, tree
-from rooflens.tests.tools.code_objects.test_codeobject import BUNDLE, HSACO, elf, note
-from rooflens.tests.tools.profiles.conftest import SYSINFO
-from rooflens.tests.tools.profiles.cupti.made import END, START, Recording
-from rooflens.tests.tools.profiles.ncu.conftest import DATA, LAUNCH
-from rooflens.tests.tools.profiles.perf.test_read import PUBLISHED
-from rooflens.tests.tools.profiles.rocprofv3.made import Launch, Writer, repeated, run
-from rooflens.tests.tools.profiles.rocprofv3.made_rocpd import write_rocpd
+from rooflens.tests.made.cupti import END, START, Recording
+from rooflens.tests.made.rocpd import write_rocpd
+from rooflens.tests.made.rocprofv3 import Launch, Writer, repeated, run
+from rooflens.tests.support.bench import SYSINFO
+from rooflens.tests.support.ncu_pages import DATA, LAUNCH
+from rooflens.tests.unit.tools.code_objects.test_codeobject import BUNDLE, HSACO, elf, note
+from rooflens.tests.unit.tools.profiles.perf.test_read import PUBLISHED
 
 RUN = run(
     *repeated(3, Launch("k(int, char)"), SQ_WAVES=[16.0, 17.0, 18.0], TCC_HIT=[1.0, 2.0, 3.0]),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rooflens.tests.fuzz.mutations import Draw, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
-from rooflens.tests.tools.profiles.rocprofv3 import made_samples
-from rooflens.tests.tools.profiles.rocprofv3 import test_att as traces
-from rooflens.tests.tools.profiles.rocprofv3.test_pc_samples import HSACO
+from rooflens.tests.made import rocprofv3_samples as made_samples
+from rooflens.tests.unit.tools.profiles.rocprofv3 import test_att as traces
+from rooflens.tests.unit.tools.profiles.rocprofv3.test_pc_samples import HSACO
 
 
 @cache

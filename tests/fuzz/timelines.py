@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from rooflens.tests.fuzz import host, profiles, samples
 from rooflens.tests.fuzz.mutations import Draw, few, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
-from rooflens.tests.tools.profiles.chrome.made import step, trace
-from rooflens.tests.tools.profiles.nsys import made as nsys_made
-from rooflens.tests.tools.profiles.perfetto import made as perfetto_made
-from rooflens.tests.tools.profiles.xplane import made as xplane_made
+from rooflens.tests.made import nsys as nsys_made
+from rooflens.tests.made import perfetto as perfetto_made
+from rooflens.tests.made import xplane as xplane_made
+from rooflens.tests.made.chrome import step, trace
 
 _LANES = [
     {"args": {"name": n}, "ph": "M", "pid": p, "name": "process_name"} for p, n in ((2, "CPU HIP API"), (6, "GPU0"))

@@ -1,0 +1,188 @@
+"""The scripted loop: its rules one by one, and both ladders replayed from the recording through a real server."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mcp.client import Client
+
+from rooflens.analysis.store.store import Store
+from rooflens.examples.loop import loop
+from rooflens.server.mcp import app
+from rooflens.tests import ROOT
+from rooflens.tools.query_counters import query_counters
+
+SUBSYSTEMS = {
+    "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric", "scratch",
+    "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
+}  # fmt: skip
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Scripted:
+    """A client whose server answers what the test prescribes, and that remembers what it was asked."""
+
+    def __init__(self, **answers: list[dict[str, Any]]) -> None:
+        self.answers, self.asked = answers, list[tuple[str, dict[str, Any]]]()
+
+    async def call_tool(self, tool: str, arguments: dict[str, Any]) -> Any:
+        self.asked.append((tool, arguments))
+        answer = self.answers[tool].pop(0)
+        text = [SimpleNamespace(text=answer["error"])] if "error" in answer else []
+        return SimpleNamespace(is_error="error" in answer, content=text, structured_content=answer)
+
+
+def version(number: int, *helps: str) -> loop.PreparedVersion:
+    return loop.PreparedVersion(f"kernel_{number}", helps, "idea", "change")
+
+
+def ladder(*helps: str) -> loop.Ladder:
+    """A first version and one for each subsystem."""
+    return loop.Ladder("made", "a made ladder", (version(0), *(version(i, s) for i, s in enumerate(helps, 1))))
+
+
+def found(subsystem: str, bound: float | None = 5.0) -> loop.LoopDiagnosis:
+    return loop.LoopDiagnosis(subsystem, 0.8, bound)
+
+
+def outcome(verdict: str = "improved", same: str = "yes", speedup: float = 2.0) -> loop.VersionOutcome:
+    return loop.VersionOutcome(verdict, same, speedup, (2000.0, 2000.0 / speedup))
+
+
+async def walked(
+    monkeypatch: pytest.MonkeyPatch,
+    steps: loop.Ladder,
+    diagnoses: list[loop.LoopDiagnosis],
+    outcomes: list[loop.VersionOutcome],
+    rounds: int = loop.ROUNDS,
+) -> list[loop.Round]:
+    """The loop with its diagnoses and comparisons given, in order."""
+
+    async def diagnosis(client: Any, workload: str) -> loop.LoopDiagnosis:
+        return diagnoses.pop(0)
+
+    async def comparison(*given: Any) -> loop.VersionOutcome:
+        return outcomes.pop(0)
+
+    async def measure(client: Any, tried: loop.PreparedVersion) -> str:
+        return tried.kernel
+
+    monkeypatch.setattr(loop, "diagnosis", diagnosis)
+    monkeypatch.setattr(loop, "comparison", comparison)
+    return await loop.optimise(Scripted(), steps, measure, rounds=rounds)  # type: ignore[arg-type]
+
+
+async def test_it_takes_the_version_that_answers_the_diagnosis_and_stops_at_the_ceiling(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done = await walked(monkeypatch, ladder("hbm", "lds"), [found("lds"), found("hbm", 1.05)], [outcome()])
+    assert [r.tried.kernel if r.tried else None for r in done] == ["kernel_2", None]
+    assert done[-1].best.kernel == "kernel_2" and "ceiling of hbm" in done[-1].stop
+
+
+@pytest.mark.parametrize(("same", "told"), [("no", "it does different work"), ("unknown", "counters are missing")])
+async def test_a_faster_version_that_does_other_or_unknown_work_is_refused(
+    monkeypatch: pytest.MonkeyPatch, same: str, told: str
+) -> None:
+    wrong, right = outcome(same=same, speedup=60.0), outcome(speedup=1.6)
+    done = await walked(monkeypatch, ladder("hbm", "hbm"), [found("hbm")] * 3, [wrong, right])
+    assert [r.best.kernel for r in done] == ["kernel_0", "kernel_0", "kernel_2"]
+    assert told in loop.rounds_text(ladder("hbm", "hbm"), done)
+    assert "1.6 times as fast as kernel_0" in loop.rounds_text(ladder("hbm", "hbm"), done)
+
+
+@pytest.mark.parametrize(
+    "slow", [outcome(speedup=1.02), outcome("inconclusive", speedup=1.5), outcome("regressed", speedup=0.5)]
+)
+async def test_two_rounds_without_a_gain_end_it(monkeypatch: pytest.MonkeyPatch, slow: loop.VersionOutcome) -> None:
+    done = await walked(monkeypatch, ladder("hbm", "hbm", "hbm"), [found("hbm")] * 3, [slow, slow])
+    assert len(done) == 3 and "less than 3%" in done[-1].stop
+    mixed = await walked(monkeypatch, ladder("hbm", "hbm"), [found("hbm")] * 3, [slow, outcome()])
+    assert "addresses hbm" in mixed[-1].stop
+
+
+async def test_it_keeps_to_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = await walked(monkeypatch, ladder("hbm", "hbm", "hbm"), [found("hbm")] * 2, [outcome()], rounds=1)
+    assert [bool(r.tried) for r in done] == [True, False] and "budget of 1" in done[-1].stop
+
+
+async def test_a_diagnosis_that_no_version_answers_ends_it_without_a_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    (only,) = await walked(monkeypatch, ladder("hbm"), [found("unknown", None)], [])
+    assert only.tried is None and "addresses unknown" in only.stop
+
+
+async def test_live_it_waits_for_the_run_and_gives_its_workload() -> None:
+    running, done = {"state": "running", "run_id": "r1"}, {"state": "done", "run_id": "r1", "workload": "w1"}
+    client = Scripted(profile_command=[running], get_run=[running, done])
+    assert await loop.live("/bin/kernels", repeat=4)(client, version(1)) == "w1"  # type: ignore[arg-type]
+    (tool, arguments), *polls = client.asked
+    assert tool == "profile_command" and arguments["kernel"] == "kernel_1"
+    assert arguments["command"] == ["/bin/kernels", "kernel_1", "--repeat", "4", "--check"]
+    assert [(name, given["run_id"]) for name, given in polls] == [("get_run", "r1")] * 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": "There is no tool profile_command"},
+        {"state": "failed", "run_id": "r1", "problem": "counters not permitted", "output": None},
+    ],
+)
+async def test_live_a_refusal_or_a_failed_run_is_told(answer: dict[str, Any]) -> None:
+    client = Scripted(profile_command=[answer])
+    with pytest.raises(loop.CallRefused, match="profile_command|counters not permitted"):
+        await loop.live("/bin/kernels")(client, version(1))  # type: ignore[arg-type]
+
+
+def test_a_recording_without_the_kernel_is_told() -> None:
+    with pytest.raises(loop.CallRefused, match="no launch of transpose$"):
+        loop.rows_of(loop.RECORDING, "transpose")
+    rows = list(csv.reader(loop.rows_of(loop.RECORDING, "transpose_lds").splitlines()))
+    assert len(rows) == 3 and len({len(row) for row in rows}) == 1
+
+
+def test_ladders_name_kernels_of_the_example_program_and_known_subsystems() -> None:
+    labels = (ROOT / "tests" / "data" / "h200_kernels.csv").read_text().splitlines()
+    kernels = {row["kernel"] for row in csv.DictReader(labels)}
+    for steps in loop.ladders().values():
+        assert {v.kernel for v in steps.versions} <= kernels
+        first, *others = steps.versions
+        assert first == replace(first, helps=(), idea="", change="")
+        assert all(v.helps and set(v.helps) <= SUBSYSTEMS - {"unknown"} and v.idea and v.change for v in others)
+
+
+async def replay(name: str, store: Store, folder: Path) -> list[loop.Round]:
+    async with Client(app.build(store)) as client:
+        return await loop.optimise(client, loop.ladders()[name], loop.replay_recording(folder))
+
+
+async def test_the_transpose_is_walked_to_its_fast_version(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    done = await replay("transpose", store, tmp_path)
+    assert [r.best.kernel for r in done] == ["transpose_naive", "transpose_lds", "transpose_padded"]
+    assert [r.found.subsystem for r in done[1:]] == ["lds", "hbm"]
+    assert all(r.outcome and r.outcome.same_work == "yes" for r in done[:-1])
+    total = done[0].outcome.speedup * done[1].outcome.speedup  # type: ignore[union-attr,operator]
+    assert total == pytest.approx(4049.9 / 613.3, rel=0.05)
+    assert "hbm" in done[-1].stop
+    tried = query_counters(store, "SELECT change, verdict FROM log ORDER BY created").table.rows
+    assert tried == [[v.change, "improved"] for v in loop.ladders()["transpose"].versions[1:]]
+
+
+async def test_the_faulty_yax_is_refused_and_the_corrected_one_kept(tmp_path: Path) -> None:
+    done = await replay("yax", Store(tmp_path / "store"), tmp_path)
+    assert [r.tried.kernel for r in done if r.tried] == ["yax_faulty", "yax_solution"]
+    faulty, right = (r.outcome for r in done[:2])
+    assert faulty and faulty.same_work == "no" and not faulty.better and (faulty.speedup or 0) > 10
+    assert right and right.better and 2 < (right.speedup or 0) < 5
+    assert done[-1].best.kernel == "yax_solution" and "hbm" in done[-1].stop

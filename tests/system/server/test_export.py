@@ -1,0 +1,30 @@
+"""export-db writes the whole store whatever becomes of its output, and the computed tables with it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+
+from rooflens.analysis.store.store import Store
+from rooflens.tests.support.waiting import END_S
+from rooflens.tools.sql.export import export_db
+
+
+def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tmp_path: Path) -> None:
+    target = tmp_path / "out.duckdb"
+    command = [sys.executable, "-m", "rooflens", "--store", str(samples.root), "export-db", str(target)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    process.wait(END_S)
+    with duckdb.connect(str(target), read_only=True) as con:
+        assert con.execute("SELECT count(*) FROM dispatches").fetchone() == (2,)
+
+
+def test_one_workload_can_be_exported_alone_with_its_metrics_facts_and_passes(samples: Store, tmp_path: Path) -> None:
+    rows = export_db(samples, tmp_path / "one.duckdb", "yax_after")
+    assert (rows["workloads"], rows["dispatches"], rows["passes"]) == (1, 1, 1)
+    assert rows["metrics"] > 300 and rows["facts"] > 10

@@ -1,0 +1,236 @@
+"""The MCP server as a client sees it, in both protocol eras, in process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pydantic
+import pytest
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, Request
+
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import app, toolbox
+from rooflens.tests.support.given_tool import tool_of
+from rooflens.tools.base.results import Result
+
+ERAS = ("auto", "legacy")
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(params=ERAS)
+async def client(request: pytest.FixtureRequest, samples: Store) -> AsyncIterator[Client]:
+    async with Client(app.build(samples), mode=request.param) as connected:
+        yield connected
+
+
+async def test_the_tools_are_listed_without_generated_titles_and_in_few_bytes(client: Client) -> None:
+    listed = (await client.list_tools()).tools
+    text = json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])
+    assert [t.name for t in listed] == [t.name for t in toolbox.tools(allow_exec=False)]
+    assert len(text) < 20_000
+    assert all("title" not in p for t in listed for p in t.input_schema["properties"].values())
+    assert all(t.description and len(t.name) <= 32 for t in listed)
+
+
+async def test_annotations_say_which_tools_write(client: Client) -> None:
+    listed = (await client.list_tools()).tools
+    writers = [t.name for t in listed if t.annotations and not t.annotations.read_only_hint]
+    assert writers == ["import_profile", "compare_workloads", "plot"], "a comparison is noted in the log on request"
+    assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
+
+
+async def test_with_every_tool_the_list_fits_into_20_kilobytes_with_a_meaning_for_every_parameter(
+    samples: Store,
+) -> None:
+    async with Client(app.build(samples, allow_exec=True)) as connected:
+        listed = (await connected.list_tools()).tools
+    assert [t.name for t in listed] == [t.name for t in toolbox.TOOLS]
+    assert len(json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])) < 20_000
+    assert [
+        (t.name, p) for t in listed for p, s in t.input_schema["properties"].items() if not s.get("description")
+    ] == []
+    assert all(len(t.description or "") <= 400 for t in listed)
+
+
+async def test_instructions_fit_every_client(client: Client) -> None:
+    assert client.instructions and len(client.instructions) < 1_500
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"allow_exec": True}, {"read_only": True}], ids=["usual", "executing", "read only"]
+)
+async def test_no_text_names_a_tool_that_is_not_offered(samples: Store, flags: dict[str, bool]) -> None:
+    async with Client(app.build(samples, **flags)) as connected:
+        listed = (await connected.list_tools()).tools
+        (guide,) = (await connected.read_resource("rooflens://guide")).contents
+        texts = [connected.instructions or "", guide.text]
+    described = json.dumps([t.model_dump(by_alias=True, exclude_none=True) for t in listed])
+    names, every = {t.name for t in listed}, {t.name for t in toolbox.TOOLS}
+    for name in every:
+        word = re.compile(rf"\b{name}\b" if "_" in name else rf"`{name}`")
+        if name not in names:
+            assert not any(word.search(text) for text in (*texts, described)), name
+    assert "{{" not in "".join(texts) and "}}" not in "".join(texts)
+    executing = names >= {"profile_command", "run_peak_benchmarks"}
+    assert all((name in texts[1]) == executing for name in ("profile_command", "run_peak_benchmarks"))
+
+
+async def test_text_and_structured_content_hold_the_same_figures(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "yax_before", "metrics": ["17.3"]})
+    assert not answer.is_error
+    assert len(answer.content) == 1
+    table = answer.structured_content["table"]
+    names = [row[table["columns"].index("name")] for row in table["rows"]]
+    assert len(names) == 19
+    assert all(name in answer.content[0].text for name in names)
+    assert set(answer.structured_content) >= {"notes", "next", "workload", "table"}
+
+
+async def test_a_picture_comes_as_an_image_with_the_same_facts_in_words(samples: Store, tmp_path: Path) -> None:
+    store = Store(shutil.copytree(samples.root, tmp_path / "own"))
+    async with Client(app.build(store)) as client:
+        answer = await client.call_tool("plot", {"kind": "speed_of_light", "workload": "yax_before"})
+    image, words = answer.content
+    assert (image.type, image.mime_type) == ("image", "image/png")
+    assert base64.b64decode(image.data).startswith(b"\x89PNG")
+    assert answer.structured_content is None, "clients that prefer structured content would drop the picture"
+    assert "png_path" in words.text and "Hit rate" in words.text
+
+
+async def test_a_problem_reaches_the_client_word_for_word(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "yax_befor"})
+    assert answer.is_error
+    assert answer.content[0].text.startswith("There is no workload 'yax_befor'. Near names: yax_before")
+
+
+async def test_a_wrong_argument_name_is_refused_with_the_right_one(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workloads": "latest"})
+    assert answer.is_error
+    assert "no argument 'workloads'. Near names: workload" in answer.content[0].text
+
+
+async def test_a_wrong_argument_type_says_what_is_allowed(client: Client) -> None:
+    answer = await client.call_tool("compute_metrics", {"workload": "latest", "aggregation": "median"})
+    assert answer.is_error
+    assert "it must be one of sum_ratio, mean" in answer.content[0].text
+
+
+def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def list_workloads(store: Store) -> Result:
+        raise RuntimeError("secret /home/someone")
+
+    monkeypatch.setattr(toolbox, "TOOLS", (tool_of(list_workloads),))
+    answer = toolbox.answer(samples, "list_workloads", {})
+    assert isinstance(answer, Problem)
+    assert "bug" in answer.text
+    assert "secret" not in answer.text
+
+
+async def test_every_resource_can_be_read(client: Client) -> None:
+    listed = [str(r.uri) for r in (await client.list_resources()).resources]
+    fixed = [uri for uri in listed if not uri.startswith("skill://")]
+    templates = [r.uri_template for r in (await client.list_resource_templates()).resource_templates]
+    assert sorted(fixed) == ["rooflens://guide", "rooflens://metrics", "rooflens://schema"]
+    assert sorted(templates) == ["rooflens://gpus/{gpu}", "rooflens://workload/{id}/summary"]
+    expected = {
+        "rooflens://guide": "list_workloads", "rooflens://metrics": "l2.hit_rate_pct", "rooflens://schema": "counters",
+        "rooflens://gpus/gfx90a": "validated_on_hardware", "rooflens://workload/yax_after/summary": "| yax |",
+    }  # fmt: skip
+    for uri, part in expected.items():
+        assert part in (await client.read_resource(uri)).contents[0].text
+
+
+async def test_an_unknown_gpu_resource_is_an_error_with_near_names(client: Client) -> None:
+    with pytest.raises(Exception, match="gfx90a"):
+        await client.read_resource("rooflens://gpus/gfx90b")
+
+
+async def test_a_read_only_server_has_no_tool_that_writes(samples: Store) -> None:
+    async with Client(app.build(samples, read_only=True)) as connected:
+        names = [t.name for t in (await connected.list_tools()).tools]
+        assert "import_profile" not in names
+        refused = await connected.call_tool("list_workloads", {})
+        assert not refused.is_error
+
+
+async def test_the_tool_list_is_the_same_bytes_in_every_server(samples: Store) -> None:
+    texts = set()
+    for _ in range(2):
+        async with Client(app.build(samples)) as connected:
+            texts.add(json.dumps([t.model_dump() for t in (await connected.list_tools()).tools], default=str))
+    assert len(texts) == 1
+
+
+async def test_parallel_calls_are_all_answered(client: Client) -> None:
+    found: list[bool] = []
+
+    async def one() -> None:
+        found.append((await client.call_tool("list_workloads", {"workload": "yax_before"})).is_error)
+
+    async with anyio.create_task_group() as group:
+        for _ in range(8):
+            group.start_soon(one)
+    assert found == [False] * 8
+
+
+class _SkillsRequest(Request[Any, str]):
+    """A request of the extension, which the client of the SDK has no method for."""
+
+
+async def _skills(client: Client, method: str, **params: str) -> dict[str, Any]:
+    answer = await client.session.send_request(_SkillsRequest(method=method, params=params), _AnyResult)  # type: ignore[arg-type]
+    return answer.model_dump(by_alias=True)
+
+
+class _AnyResult(pydantic.BaseModel, extra="allow"):
+    """A result with whatever fields it has."""
+
+
+async def test_skills_are_an_extension_of_the_newer_protocol(samples: Store) -> None:
+    async with Client(app.build(samples)) as connected:
+        declared = connected.server_capabilities.extensions or {}
+    assert declared["io.modelcontextprotocol/skills"] == {}
+
+
+async def test_skills_are_listed_with_digests_of_what_is_read(client: Client) -> None:
+    listed = await _skills(client, "skills/list")
+    assert listed["ttlMs"] > 0 and listed["cacheScope"] == "public" and "nextCursor" not in listed
+    assert len(listed["skills"]) == 5
+    for entry in listed["skills"]:
+        (file,) = entry["resources"]
+        assert file["uri"] == entry["uri"] == f"skill://{entry['frontmatter']['name']}/SKILL.md"
+        (content,) = (await client.read_resource(file["uri"])).contents
+        raw = content.text.encode()
+        assert (file["digest"], file["size"]) == (f"sha256:{hashlib.sha256(raw).hexdigest()}", len(raw))
+        assert content.mime_type == "text/markdown"
+        got = await _skills(client, "skills/get", uri=entry["uri"])
+        assert got["skill"] == entry and got["ttlMs"] > 0
+    resources = {str(one.uri): one for one in (await client.list_resources()).resources}
+    assert all(resources[one["uri"]].name == one["frontmatter"]["name"] for one in listed["skills"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params"), [("skills/get", {"uri": "skill://none/SKILL.md"}), ("skills/list", {"cursor": "x"})]
+)
+async def test_a_skill_that_is_not_served_is_an_invalid_parameter(
+    client: Client, method: str, params: dict[str, str]
+) -> None:
+    with pytest.raises(MCPError) as refusal:
+        await _skills(client, method, **params)
+    assert refusal.value.code == INVALID_PARAMS

@@ -1,0 +1,254 @@
+"""The server as a process on stdio: clean stdout, light start, both eras, end at end of input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import StdioServerParameters
+from mcp.client import Client
+
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import stdio
+from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US
+from rooflens.tests.support.waiting import END_S
+
+HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_a_real_client_gets_metrics_and_sql_over_stdio(samples: Store, mode: str) -> None:
+    server = StdioServerParameters(
+        command=sys.executable, args=["-m", "rooflens", "serve", "--store", str(samples.root)]
+    )
+    async with Client(server, mode=mode) as client:
+        metrics = await client.call_tool("compute_metrics", {"workload": "yax_before", "metrics": ["17.3.7"]})
+        sql = await client.call_tool("query_counters", {"sql": "SELECT sum(SQ_WAVES) AS waves FROM counters"})
+    row = dict(
+        zip(metrics.structured_content["table"]["columns"], metrics.structured_content["table"]["rows"][0], strict=True)
+    )
+    assert row["avg"] == pytest.approx(0.522807729495, rel=1e-9)
+    assert sql.structured_content["table"]["rows"] == [[4096.0]]
+
+
+def test_stdout_carries_nothing_but_json_rpc_and_the_server_ends_with_its_input(samples: Store) -> None:
+    messages = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_workloads", "arguments": {}}},
+    ]  # fmt: skip
+    done = _serve(samples, messages)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {a["id"] for a in answers} == {1, 2}
+    assert all(a["jsonrpc"] == "2.0" for a in answers)
+    assert done.returncode == 0
+
+
+def test_nothing_heavy_is_imported_before_a_tool_needs_it() -> None:
+    code = (
+        "import sys; from rooflens.server.mcp.app import build; from rooflens.analysis.store.store import Store;"
+        "build(Store('x'));"
+        f"print([m for m in {HEAVY!r} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def _serve(store: Store, messages: list[dict[str, object]]) -> subprocess.CompletedProcess[str]:
+    """Feed the server one line at a time, waiting for each answer, then close its input."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rooflens", "--store", str(store.root), "serve"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdin is not None and process.stdout is not None
+    lines = []
+    for message in messages:
+        process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        if "id" in message:
+            lines.append(process.stdout.readline())
+    rest, errors = process.communicate(timeout=END_S)
+    return subprocess.CompletedProcess([], process.returncode, "".join(lines) + rest, errors)
+
+
+class _Raw:
+    """A server on stdio, spoken to in bytes."""
+
+    def __init__(self, store: Store, era: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "rooflens", "--store", str(store.root), "serve"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.era = era
+        if era == "2025-11-25":
+            self.ask({"id": "first", "method": "initialize", "params": {
+                "protocolVersion": era, "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}})  # fmt: skip
+            self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        else:
+            self.ask({"id": "first", "method": "server/discover", "params": {}})
+
+    def send(self, data: bytes) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout
+        patience = threading.Timer(END_S, self.process.kill)
+        patience.start()
+        try:
+            return dict(json.loads(self.process.stdout.readline().decode("utf-8")))
+        finally:
+            patience.cancel()
+
+    def line(self, message: dict[str, Any]) -> bytes:
+        if self.era != "2025-11-25" and "params" in message:
+            envelope = {
+                "io.modelcontextprotocol/protocolVersion": self.era, "io.modelcontextprotocol/clientCapabilities": {},
+                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
+            }  # fmt: skip
+            message = {**message, "params": {**message["params"], "_meta": envelope}}
+        return json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+
+    def ask(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.send(self.line(message))
+        return self.answer()
+
+
+@pytest.fixture(scope="module", params=["2025-11-25", "2026-07-28"])
+def raw(request: pytest.FixtureRequest, samples: Store) -> Iterator[_Raw]:
+    found = _Raw(samples, request.param)
+    yield found
+    found.process.kill()
+    found.process.communicate()
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_every_malformed_message_is_answered_and_the_next_one_served(raw: _Raw, name: str) -> None:
+    message, expected = MALFORMED[name]
+    raw.send(message + b"\n")
+    if expected is not None:
+        answer = raw.answer()
+        assert (answer["error"]["code"], answer["id"]) == expected
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+@pytest.mark.parametrize("message", [*NOT_FOR_US, b"", b"\r", b'{"jsonrpc":"2.0","id":99,"result":{}}'])
+def test_what_is_no_question_gets_no_answer(raw: _Raw, message: bytes) -> None:
+    raw.send(message + b"\n")
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code"),
+    [
+        ("nobody/knows", {}, -32601),
+        ("tools/call", {"name": "nobody_knows", "arguments": {}}, -32602),
+        ("tools/call", {"name": "list_workloads", "arguments": [1]}, -32602),
+        ("tools/call", {"arguments": {}}, -32602),
+        ("prompts/get", {"name": "nobody_knows"}, -32602),
+        ("prompts/get", {"name": 5}, -32602),
+        ("resources/read", {"uri": "rooflens://gpus/nobody_knows"}, -32602),
+        ("resources/read", {"uri": "rooflens://workload/nobody_knows/summary"}, -32602),
+    ],
+)
+def test_a_request_that_cannot_be_served_gets_its_code(
+    raw: _Raw, method: str, params: dict[str, Any], code: int
+) -> None:
+    answer = raw.ask({"id": 7, "method": method, "params": params})
+    assert (answer["error"]["code"], answer["id"]) == (code, 7)
+
+
+def test_an_unknown_name_is_told_with_known_ones(raw: _Raw) -> None:
+    tool = raw.ask({"id": 1, "method": "tools/call", "params": {"name": "compute_metric", "arguments": {}}})
+    prompt = raw.ask({"id": 1, "method": "prompts/get", "params": {"name": "zzz"}})
+    assert "compute_metrics" in tool["error"]["message"] and "optimize_program" in prompt["error"]["message"]
+
+
+@pytest.mark.parametrize("odd", ["m" * 3_000_000, HOSTILE], ids=["long", "hostile"])
+def test_errors_repeat_little_of_a_request_and_nothing_hidden(raw: _Raw, odd: str) -> None:
+    uris = [f"rooflens://{odd}", f"rooflens://workload/{odd}", f"rooflens://workload/{odd}/summary", odd]
+    requests = [(odd, {}), (f"tools/{odd}", {}), *(("resources/read", {"uri": uri}) for uri in uris)]
+    for number, (method, params) in enumerate(requests):
+        answer = raw.ask({"id": 900 + number, "method": method, "params": params})
+        told = json.dumps(answer["error"], ensure_ascii=False)
+        assert len(told) < 1000, told[:300]
+        assert not any(part in told for part in ("\u202e", "\u200b", "u001b", "<img", "![a]")), told
+    fine = raw.ask({"id": 999, "method": "resources/read", "params": {"uri": "rooflens://nothing"}})
+    assert "rooflens://nothing" in json.dumps(fine["error"]), "a plain address is repeated"
+
+
+def test_a_line_of_64_megabytes_is_answered_without_being_held(raw: _Raw) -> None:
+    raw.ask({"id": 0, "method": "tools/list", "params": {}})
+    before = _peak_mib(raw.process.pid)
+    for _ in range(64):
+        raw.send(b"x" * (1 << 20))
+    raw.send(b"\n")
+    answer = raw.answer()
+    assert (answer["error"]["code"], answer["id"]) == (-32600, None)
+    assert _peak_mib(raw.process.pid) - before < 40
+    assert raw.ask({"id": "next", "method": "tools/list", "params": {}})["id"] == "next"
+
+
+def test_an_id_that_is_in_use_is_refused_and_both_are_answered(raw: _Raw) -> None:
+    slow = {"name": "query_counters", "arguments": {
+        "sql": "SELECT count(*) FROM range(1000000000) a, range(1000000000) b", "timeout_s": 1}}  # fmt: skip
+    answers = [raw.ask({"id": 7, "method": "tools/call", "params": slow})]
+    assert "result" in answers[0], "the id is free again after its answer"
+    # In one piece: the first must not have ended before the second is read.
+    raw.send(raw.line({"id": 7, "method": "tools/call", "params": slow}) + raw.line({"id": 7, "method": "tools/list"}))
+    answers = [raw.answer(), raw.answer()]
+    assert [a["id"] for a in answers] == [7, 7]
+    assert answers[0]["error"]["code"] == -32600 and "result" in answers[1]
+
+
+def test_input_that_ends_within_a_message_is_answered_and_ends_the_server(samples: Store) -> None:
+    server = _Raw(samples, "2025-11-25")
+    out, _ = server.process.communicate(b'{"jsonrpc":"2.0","id":3,"meth', timeout=END_S)
+    assert json.loads(out)["error"]["code"] == -32700
+    assert server.process.returncode == 0
+
+
+def test_a_request_before_initialize_is_answered(samples: Store) -> None:
+    process = subprocess.run(
+        [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve"],
+        input=b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n' + b'{"jsonrpc":"2.0","id":4,"meth\n',
+        capture_output=True, timeout=END_S,
+    )  # fmt: skip
+    answers = {a["id"]: a["error"]["code"] for a in map(json.loads, process.stdout.splitlines())}
+    assert set(answers) == {None, 3} and answers[None] == -32700 and process.returncode == 0
+
+
+def test_a_client_that_goes_away_ends_the_server(samples: Store) -> None:
+    server = _Raw(samples, "2025-11-25")
+    assert server.process.stdin and server.process.stdout
+    server.process.stdout.close()
+    server.send(b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n')
+    assert server.process.wait(END_S) == 0
+    server.process.stdin.close()
+
+
+def _peak_mib(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,), (1000,)])
+def test_lines_are_the_same_however_the_bytes_come(sizes: tuple[int, ...]) -> None:
+    data = b"one\n\ntwelve bytes\nten bytes!\nrest"
+    lines, found = stdio.Lines(10), []
+    for start in range(0, len(data), sizes[0]):
+        found += lines.feed(data[start : start + sizes[0]])
+    assert [*found, lines.rest()] == [b"one", b"", None, b"ten bytes!", b"rest"]

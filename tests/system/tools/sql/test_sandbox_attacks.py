@@ -1,0 +1,414 @@
+"""Hostile SQL: refused or harmless, nothing leaks, nothing changes, nothing outlives its limits."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import LimitExceeded, Problem
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.tests.support import nursery
+from rooflens.tests.support.waiting import at_most, slowness
+from rooflens.tools import query_counters as query
+from rooflens.tools.isolation import child
+from rooflens.tools.query_counters import QueryResult, query_counters
+from rooflens.tools.sql import sandbox
+
+CANARY = "canary-7f3a9c"
+VARIABLE = "ROOFLENS_TEST_CANARY"
+
+
+class Field:
+    """A store beside a file and an environment variable that must not be seen, and what the disk held before."""
+
+    def __init__(self, root: Path) -> None:
+        import duckdb
+
+        self.root, self.store, self.home = root, Store(root / "store"), root / "home"
+        self.home.mkdir()
+        self.secret = root / "secret.csv"
+        self.secret.write_text(f"column\n{CANARY}\n")
+        con = duckdb.connect()
+        con.execute(f"COPY (SELECT '{CANARY}' AS c) TO '{root}/secret.parquet'")
+        con.execute(f"ATTACH '{root}/secret.duckdb' AS s; CREATE TABLE s.t AS SELECT '{CANARY}' AS c; DETACH s")
+        select = "SELECT i AS dispatch_id, 'k' || i AS kernel, CAST(i AS DOUBLE) AS duration_ns FROM range(10) t(i)"
+        with self.store.draft() as folder:
+            write_table(con, select, folder / "dispatches.parquet")
+            write_table(con, f"SELECT *, 1.0::DOUBLE AS SQ_WAVES FROM ({select})", folder / "counters.parquet")
+            made = Manifest(name="w", format="test", counters=["SQ_WAVES"], dispatches=10, command=f"run {CANARY[:6]}")
+            self.workload = self.store.publish(folder, made)
+        con.close()
+        self.before = self.state()
+
+    def state(self) -> dict[str, str]:
+        """Every file below the root, by its content."""
+        files = sorted(path for path in self.root.rglob("*") if path.is_file())
+        return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+    def check(self, answer: str) -> None:
+        """Nothing of this machine shows in the answer, nothing changed, and the next query works."""
+        shown = answer.replace("\\\\", "\\")
+        hidden = [CANARY, str(self.root), str(self.store.root), str(Path.home()), sys.prefix, sandbox.__file__]
+        hidden += [f"rooflens-{os.geteuid()}", "site-packages", "sql/worker"]
+        assert not [text for text in hidden if len(text) > 1 and text in shown], shown[:2000]
+        assert self.state() == self.before
+        rows = query_counters(self.store, "SELECT count(*), avg(duration_ns), max(kernel) FROM dispatches").table.rows
+        assert rows == [[10, 4.5, "k9"]]
+
+    def attack(self, sql: str, **more: Any) -> QueryResult | Problem:
+        """The answer or the Problem; any other exception fails the test."""
+        try:
+            return query_counters(self.store, self.fill(sql), **more)
+        except Problem as problem:
+            return problem
+
+    def fill(self, sql: str) -> str:
+        names = {"SECRET": self.secret, "ROOT": self.root, "STORE": self.store.root, "ID": self.workload.id}
+        for name, value in names.items():
+            sql = sql.replace(f"<{name}>", str(value))
+        return sql
+
+
+def told(answer: QueryResult | Problem) -> str:
+    return answer.text if isinstance(answer, Problem) else answer.model_dump_json()
+
+
+@pytest.fixture(scope="module")
+def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
+    with pytest.MonkeyPatch.context() as patch:
+        root = tmp_path_factory.mktemp("field")
+        patch.setenv(VARIABLE, CANARY)
+        patch.setenv("HOME", str(root / "home"))
+        patch.chdir(root)
+        yield Field(root)
+
+
+REFUSED = {
+    # Readers of files, direct and indirect.
+    "read_csv": "SELECT * FROM read_csv('<SECRET>')",
+    "read_csv_auto": "SELECT * FROM read_csv_auto('<SECRET>', header = true)",
+    "read_text": "SELECT content FROM read_text('<SECRET>')",
+    "read_text_list": "SELECT content FROM read_text(['<SECRET>', '/etc/passwd'])",
+    "read_text_relative": "SELECT content FROM read_text('secret.csv')",
+    "read_blob": "SELECT content FROM read_blob('/proc/self/environ')",
+    "read_json": "SELECT * FROM read_json('<STORE>/workload=<ID>/manifest.json')",
+    "read_ndjson": "SELECT * FROM read_ndjson_objects('<SECRET>')",
+    "read_parquet": "SELECT * FROM read_parquet('<STORE>/*/*.parquet')",
+    "parquet_scan": "SELECT * FROM parquet_scan('<ROOT>/secret.parquet')",
+    "parquet_metadata": "SELECT * FROM parquet_metadata('<ROOT>/secret.parquet')",
+    "parquet_schema": "SELECT * FROM parquet_schema('<ROOT>/secret.parquet')",
+    "parquet_kv": "SELECT * FROM parquet_kv_metadata('<ROOT>/secret.parquet')",
+    "sniff_csv": "SELECT * FROM sniff_csv('<SECRET>')",
+    "glob": "SELECT * FROM glob('<ROOT>/*')",
+    "glob_qualified": "SELECT * FROM main.glob('/*')",
+    "replacement_csv": "SELECT * FROM '<SECRET>'",
+    "replacement_quoted": 'SELECT * FROM "<ROOT>/secret.parquet"',
+    "replacement_url": "SELECT * FROM 'file://<SECRET>'",
+    "replacement_http": "SELECT * FROM 'https://example.org/x.parquet'",
+    "replacement_s3": "SELECT * FROM 's3://bucket/x.parquet'",
+    "replacement_database": "SELECT * FROM '<ROOT>/secret.duckdb'.t",
+    "read_duckdb": "SELECT * FROM read_duckdb('<ROOT>/secret.duckdb', table_name = 't')",
+    "describe_file": "DESCRIBE SELECT * FROM read_csv('<SECRET>')",
+    "summarize_file": "SUMMARIZE '<SECRET>'",
+    "explain_analyze_file": "EXPLAIN ANALYZE SELECT * FROM read_text('<SECRET>')",
+    "cte_file": "WITH x AS MATERIALIZED (SELECT * FROM read_text('<SECRET>')) SELECT * FROM x",
+    "subquery_file": "SELECT (SELECT content FROM read_text('<SECRET>'))",
+    "lateral_file": "SELECT * FROM dispatches d, LATERAL (SELECT * FROM read_text('<SECRET>'))",
+    "union_file": "SELECT kernel FROM dispatches UNION ALL SELECT content FROM read_text('<SECRET>')",
+    "query": "SELECT * FROM query('SELECT * FROM read_text(''<SECRET>'')')",
+    "query_table": "SELECT * FROM query_table('<SECRET>')",
+    "query_table_list": "SELECT * FROM query_table(['dispatches', '<SECRET>'])",
+    "serialized_sql": "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM glob(''/*'')'))",
+    "histogram": "SELECT * FROM histogram('<SECRET>', 'column')",
+    # Memory and objects of the process.
+    "arrow_scan": "SELECT * FROM arrow_scan(1::UBIGINT, 2::UBIGINT, 3::UBIGINT)",
+    "pandas_scan": "SELECT * FROM pandas_scan(1)",
+    "python_map": "SELECT * FROM python_map_function()",
+    "aggregate_state": "SELECT to_aggregate_state('x'::BLOB)",
+    "python_variable": "SELECT * FROM job",
+    "python_module": "SELECT * FROM settings",
+    # Writers.
+    "copy_to": "COPY (SELECT 1) TO '<ROOT>/out.csv'",
+    "copy_over_store": "COPY (SELECT 1 AS dispatch_id) TO '<STORE>/workload=<ID>/dispatches.parquet' (FORMAT parquet)",
+    "copy_stdout": "COPY (SELECT 1) TO '/dev/stdout'",
+    "copy_from": "COPY dispatches FROM '<SECRET>'",
+    "export": "EXPORT DATABASE '<ROOT>/out'",
+    "import": "IMPORT DATABASE '<ROOT>/out'",
+    "attach": "ATTACH '<ROOT>/new.duckdb'",
+    "attach_secret": "ATTACH '<ROOT>/secret.duckdb' AS s (READ_ONLY)",
+    "insert": "INSERT INTO dispatches SELECT * FROM dispatches",
+    "insert_returning": "INSERT INTO dispatches DEFAULT VALUES RETURNING *",
+    "update": "UPDATE dispatches SET duration_ns = 0",
+    "delete": "DELETE FROM dispatches",
+    "truncate": "TRUNCATE dispatches",
+    "merge": "MERGE INTO dispatches USING counters USING (dispatch_id) WHEN MATCHED THEN DELETE",
+    "drop": "DROP TABLE dispatches",
+    "alter": "ALTER TABLE dispatches ADD COLUMN x INT",
+    "vacuum": "VACUUM",
+    "checkpoint": "CHECKPOINT",
+    "checkpoint_function": "SELECT * FROM checkpoint()",
+    "logging": "CALL enable_logging(storage = 'file', storage_path = '<ROOT>/log')",
+    "logging_function": "SELECT * FROM enable_logging()",
+    "write_log": "SELECT write_log('x')",
+    # Extensions and networks.
+    "install": "INSTALL httpfs",
+    "install_path": "INSTALL '<ROOT>/x.duckdb_extension'",
+    "load": "LOAD httpfs",
+    "connect": "CONNECT 'http://localhost:9494'",
+    "extension_function": "SELECT * FROM st_read('<SECRET>')",
+    "secret": "CREATE PERSISTENT SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
+    # Settings.
+    "set": "SET enable_external_access = true",
+    "set_global": "SET GLOBAL memory_limit = '100GB'",
+    "set_variable": "SET VARIABLE x = 1",
+    "reset": "RESET lock_configuration",
+    "pragma": "PRAGMA enable_external_access = true",
+    "pragma_databases": "PRAGMA database_list",
+    "pragma_profiling": "PRAGMA enable_profiling = 'json'",
+    "settings": "SELECT name, value FROM duckdb_settings()",
+    "extensions": "SELECT * FROM duckdb_extensions()",
+    "databases_function": "SELECT * FROM duckdb_databases()",
+    "file_cache": "SELECT * FROM duckdb_external_file_cache()",
+    "secrets": "SELECT * FROM duckdb_secrets()",
+    "platform": "CALL pragma_platform()",
+    # Poisoning later answers, or hiding a statement.
+    "stacked": "SELECT 1; DELETE FROM dispatches",
+    "stacked_comment": "SELECT 1 /* ; */ ; -- x\nDROP TABLE dispatches",
+    "temp_table": "CREATE TEMP TABLE dispatches AS SELECT 0 AS dispatch_id",
+    "temp_view": "CREATE OR REPLACE TEMP VIEW dispatches AS SELECT 1",
+    "temp_macro": "CREATE TEMP MACRO avg(x) AS 1",
+    "temp_type": "CREATE TYPE t AS ENUM ('a')",
+    "use": "USE temp",
+    "begin": "BEGIN TRANSACTION",
+    "detach": "DETACH memory",
+    "prepare": "PREPARE p AS DELETE FROM dispatches",
+    "execute": "EXECUTE p",
+    "cte_delete": "WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
+    "cte_insert": "WITH x AS (INSERT INTO dispatches BY NAME SELECT 1 AS dispatch_id RETURNING *) SELECT * FROM x",
+    "cte_nested_update": "SELECT * FROM (WITH x AS (UPDATE dispatches SET pid = 1 RETURNING *) SELECT * FROM x)",
+    "explain_delete": "EXPLAIN DELETE FROM dispatches",
+    "explain_analyze_delete": "EXPLAIN ANALYZE DELETE FROM dispatches",
+    "explain_analyze_cte": "EXPLAIN ANALYZE WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
+    "explain_options_copy": "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '<ROOT>/out.csv'",
+    "explain_comment": "EXPLAIN /* SELECT 1 */ ANALYZE -- SELECT\n COPY (SELECT 1) TO '<ROOT>/out.csv'",
+    "getenv": f"SELECT getenv('{VARIABLE}')",
+    "file_exists": "SELECT file_exists('<SECRET>')",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_attack_is_refused(field: Field, name: str) -> None:
+    answer = field.attack(REFUSED[name])
+    assert isinstance(answer, Problem), told(answer)[:500]
+    # A path that the attacker wrote himself may be repeated to him.
+    field.check(told(answer).replace(str(field.root), "") if "<" in REFUSED[name] else told(answer))
+
+
+HARMLESS = {
+    "current_setting": "SELECT current_setting('home_directory'), current_setting('secret_directory'), "
+    "current_setting('temp_directory'), current_setting('extension_directory')",
+    "databases_view": "SELECT * FROM duckdb_databases",
+    "settings_view": "SELECT * FROM pg_catalog.pg_settings",
+    "databases": "SHOW DATABASES",
+    "all_tables": "SHOW ALL TABLES",
+    "tables": "SELECT * FROM information_schema.tables, duckdb_tables()",
+    "views": "SELECT * FROM duckdb_views",
+    "sqlite_master": "SELECT * FROM sqlite_master",
+    "current_query": "SELECT current_query(), current_user, current_database(), current_schema(), version()",
+    "variables": f"SELECT getvariable('{VARIABLE}'), getvariable('job')",
+    "path_functions": "SELECT parse_path('a/b'), parse_filename('a/b')",
+    "error_text": "SELECT error('boom')",
+    "markup": "SELECT '<script>' || chr(27) || '[31m' || chr(0) || chr(8238) AS \"a\"\"b\"",
+    "own_name": "SELECT * FROM (SELECT 1 AS \"__import__('os')\")",
+    "shadow": "WITH dispatches AS (SELECT 1 AS dispatch_id) SELECT * FROM dispatches",
+    "workload_command": "SELECT command FROM workloads",
+    "sequence": "SELECT nextval('s')",
+    "lambda": "SELECT list_transform([1, 2], lambda x: x + 1)",
+    "macro_like": "SELECT 1 AS sum, 2 AS avg",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_looking_around_shows_nothing_of_the_machine(field: Field, name: str) -> None:
+    field.check(told(field.attack(HARMLESS[name], limit=1000)))
+
+
+BOMBS = {
+    "repeat": "SELECT length(repeat('x', 4000000000))",
+    "range_list": "SELECT len(range(2000000000))",
+    "list_lambda": "SELECT list_sum(list_transform(range(200000000), lambda x: x * 2))",
+    "json_of_list": "SELECT length(CAST(to_json(range(100000000)) AS VARCHAR))",
+    "aggregate_text": "SELECT length(string_agg(repeat('x', 10000), '')) FROM range(10000000)",
+    "aggregate_list": "SELECT len(list(range)) FROM range(1000000000)",
+    "edit_distance": "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
+    "padding": "SELECT length(lpad('x', 2000000000, 'y'))",
+    "microseconds": "SELECT len(range(TIMESTAMP '2000-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND))",
+    "format": "SELECT length(printf('%2000000000d', 1))",
+    "sleep": "SELECT sleep_ms(100000)",
+    "cross_join": "SELECT count(*) FROM dispatches a, dispatches b, range(100000000000) c",
+    "recursion": "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r",
+    "sort": "SELECT r FROM (SELECT random() AS r FROM range(1000000000)) ORDER BY r DESC LIMIT 3 OFFSET 100000000",
+    "distinct": "SELECT count(DISTINCT hash(a.range, b.range)) FROM range(100000) a, range(100000) b",
+    "exponential_cte": "WITH t0 AS (SELECT 1), "
+    + ", ".join(f"t{i} AS (SELECT * FROM t{i - 1} a, t{i - 1} b)" for i in range(1, 60))
+    + " SELECT count(*) FROM t59",
+    "many_stars": "SELECT " + ", ".join(["*"] * 5000) + " FROM counters, dispatches",
+    "many_unions": " UNION ALL ".join(["SELECT 1"] * 3500),
+    "many_literals": "SELECT [" + ",".join(["1"] * 32000) + "]",
+    "many_parameters": "SELECT " + ",".join(f"${i}" for i in range(1, 8000)),
+    "deep_operators": "SELECT " + "NOT " * 16000 + "true",
+    "deep_brackets": "SELECT " + "[" * 30000 + "]" * 30000,
+    "deep_subqueries": "SELECT " + "(SELECT " * 6000 + "1" + ")" * 6000,
+    "deep_nested_with": "WITH a AS (" * 3000 + "SELECT 1" + ") FROM a a1, a a2" * 3000,
+    "huge_cells": "SELECT repeat('x', 50000000) FROM range(10000)",
+    "huge_rows": "SELECT range(100000) AS a, repeat('y', 100000) AS b FROM range(100000000)",
+    "huge_names": f'SELECT 1 AS "{"n" * 60000}"',
+    "many_columns": "SELECT " + ",".join(["1"] * 30000),
+    "text_over_the_cap": "SELECT '" + "x" * 70_000 + "'",
+}
+TIMEOUT_S = 0.6
+
+
+@dataclass
+class Seen:
+    """What asking one query took: of this process and of its worker, which is gone."""
+
+    answer: QueryResult | Problem
+    work_s: float
+    worker: nursery.Used
+
+
+def observed(field: Field, monkeypatch: pytest.MonkeyPatch, sql: str, **more: Any) -> Seen:
+    """Processor time, as waiting on a busy machine costs nothing."""
+    with monkeypatch.context() as patch:
+        patch.setattr(nursery, "used", worker := nursery.Used())
+        patch.setattr(child, "may_fork", lambda: False)  # as where a test process has threads
+        before = time.process_time()
+        answer = field.attack(sql, **more)
+        return Seen(answer, time.process_time() - before + worker.cpu_s, worker)
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = observed(field, monkeypatch, BOMBS[name], timeout_s=TIMEOUT_S, limit=1000)
+    most = (TIMEOUT_S + 2) * (os.cpu_count() or 1)
+    assert seen.work_s < most or seen.work_s < most * slowness()
+    assert len(told(seen.answer)) < 300_000
+    assert seen.worker.most_bytes < 4e9
+    field.check(told(seen.answer))
+
+
+def test_what_a_worker_takes_is_seen(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the bounds of bombs would hold whatever they did."""
+    little = observed(field, monkeypatch, "SELECT 1", timeout_s=60).worker
+    much = observed(field, monkeypatch, "SELECT len(list(range)) FROM range(50000000)", timeout_s=60)
+    assert isinstance(much.answer, QueryResult), told(much.answer)
+    assert much.worker.most_bytes > little.most_bytes + 300e6
+    assert much.worker.cpu_s > little.cpu_s > 0 and much.work_s > much.worker.cpu_s
+
+
+def test_a_hostile_tree_costs_the_server_little(field: Field) -> None:
+    """Names that refer to each other must not make the parent, which looks at the tree, work exponentially."""
+    nested = "SELECT 1 AS x"
+    for _ in range(14):
+        nested = f"WITH a AS ({nested}) SELECT * FROM a a1, a a2, a a3, a a4"
+    with at_most(1):
+        field.attack(nested, timeout_s=TIMEOUT_S)
+
+
+def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    class Noted(sandbox.Child):
+        def __enter__(self) -> Noted:
+            super().__enter__()
+            started.append(self.pid)
+            return self
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sandbox, "Child", Noted)
+        with pytest.raises(LimitExceeded, match=r"more than 0\.5 s"):
+            query_counters(field.store, BOMBS["edit_distance"], timeout_s=0.5)
+    (worker,) = started
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+
+
+# -- each layer holds alone -----------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+@pytest.mark.parametrize(
+    "name", ["read_csv", "read_text", "glob", "query", "serialized_sql", "cte_delete", "file_cache"]
+)
+def test_the_worker_holds_even_if_the_parent_refuses_no_function(
+    field: Field, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(query, "_refuse", lambda _: None)
+    field.check(told(field.attack(REFUSED[name])))
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_the_system_forbids_files_even_if_duckdb_would_allow_them(field: Field, tmp_path: Path) -> None:
+    """With DuckDB's own lock taken out of the worker, its limits on files are still there."""
+    source = Path(sandbox.__file__).with_name("worker.py").read_text()
+    source = source.replace("from ...", "from rooflens.").replace("from ..", "from rooflens.tools.")
+    source = source.replace("from .statement", "from rooflens.tools.sql.statement")
+    unlocked = source.replace('con.execute("SET enable_external_access = false")', "pass")
+    assert unlocked != source
+    (tmp_path / "weak_worker.py").write_text(unlocked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        patch.setattr(sandbox, "answer_query", importlib.import_module("weak_worker").answer_query)
+        patch.setattr(query, "_refuse", lambda _: None)
+        for sql in (REFUSED["read_text"], "SELECT * FROM read_csv('<SECRET>')", REFUSED["glob"]):
+            answer = told(field.attack(sql))
+            assert CANARY not in answer and "secret.parquet" not in answer
+
+
+@pytest.mark.usefixtures("as_users_have_it")
+def test_the_worker_sees_nothing_of_the_environment(field: Field) -> None:
+    with sandbox.sandbox("SELECT 1", 5) as box:
+        seen = Path(f"/proc/{box.child.pid}/environ").read_bytes() if sys.platform == "linux" else b""
+        assert CANARY.encode() not in seen and str(field.home).encode() not in seen
+        assert box.folder.is_dir() and box.child.receive()["tree"]
+    assert not box.folder.exists()
+
+
+def test_names_in_a_workload_are_data_and_no_sql(tmp_path: Path) -> None:
+    import duckdb
+
+    store, evil = Store(tmp_path / "store"), "x\" DOUBLE); DROP TABLE dispatches; --'"
+    con = duckdb.connect()
+    with store.draft() as folder:
+        quoted = '"' + evil.replace('"', '""') + '"'
+        select = f"SELECT range AS dispatch_id, 'k' AS kernel, 1.5 AS duration_ns, 5.0 AS {quoted} FROM range(3)"
+        write_table(con, select, folder / "counters.parquet")
+        made = Manifest(name=evil, format="test", counters=[evil], dispatches=3, tags=[evil], facts={evil: 1.0})
+        store.publish(folder, made)
+    found = query_counters(store, "SELECT * FROM counters").table
+    assert found.columns[-1] == evil and [row[-1] for row in found.rows] == [5.0] * 3
+    assert query_counters(store, "SELECT name, tags FROM workloads").table.rows == [[evil, evil]]
+    assert query_counters(store, "SELECT fact FROM facts").table.rows == [[evil]]
+
+
+def test_no_setting_of_the_database_tells_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    from rooflens.tools.sql import worker
+
+    monkeypatch.setenv("HOME", f"/home/{CANARY}")
+    con = worker._open_database(duckdb)
+    rows = con.execute("SELECT name, value FROM duckdb_settings()").fetchall()
+    assert len(rows) > 50 and not [row for row in rows if CANARY in str(row)]

@@ -1,0 +1,387 @@
+"""compare_workloads on recorded and published figures: the yAx pair, the EmPRiSM branches, kernels of an H200."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.comparison.experiment_log import earlier_experiments, entries
+from rooflens.analysis.launches.device_clocks import COLUMNS
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
+from rooflens.tests import ROOT
+from rooflens.tests.support.comparisons import flop, launches, traffic, workload
+from rooflens.tests.support.recordings import stored
+from rooflens.tests.support.rooflines import MI300X
+from rooflens.tools.base.results import Table
+from rooflens.tools.compare_workloads import CompareResult, compare_workloads
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.rendering import render
+
+SAMPLES = ROOT / "server" / "samples"
+
+
+@pytest.fixture(scope="module")
+def h200(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """The recording of the example kernels on an H200, one launch each."""
+    store = Store(tmp_path_factory.mktemp("h200"))
+    stored(store, SAMPLES / "h200_kernels" / "kernels.csv.gz", "h200")
+    return store
+
+
+@pytest.fixture
+def own(samples: Store, tmp_path: Path) -> Store:
+    """A copy of the samples to write to."""
+    return Store(shutil.copytree(samples.root, tmp_path / "own"))
+
+
+def records(found: Table | None) -> list[dict[str, Any]]:
+    assert found is not None
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+def versions(store: Store, before: str, after: str) -> CompareResult:
+    """Two kernels of the one recording as versions of each other."""
+    return compare_workloads(store, "h200", "h200", group={"pair": [before, after]})
+
+
+def test_the_published_yax_solution_is_not_like_for_like_and_slower_per_byte(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", "yax_after")
+    assert (found.verdict, found.same_work) == ("inconclusive", "no")
+    row = records(found.kernels)[0]
+    assert row["speedup"] == pytest.approx(33.582061871975, rel=1e-5), "by time alone"
+    assert (row["per"], row["per_work"]) == ("hbm_bytes", pytest.approx(0.525827198342, rel=1e-5))
+    assert "not like for like" in found.answer and "slower: x 0.526 per byte of HBM traffic" in found.answer
+    ratios = {r["quantity"]: r["ratio"] for r in records(found.work)}
+    assert 1 / ratios["vl1d_requests"] == pytest.approx(31.880350194553, rel=1e-4)
+    assert 1 / ratios["l2_requests"] == pytest.approx(52.850266264596, rel=1e-4)
+    assert 1 / ratios["hbm_bytes"] == pytest.approx(63.865205105094, rel=1e-4)
+    assert ratios["waves"] == 1
+    assert any(n.startswith("Fewer than 5 timed launches (1 and 1): no interval") for n in found.notes)
+
+
+def test_the_terms_of_the_explanation_add_up_to_the_change_of_time(samples: Store) -> None:
+    rows = records(compare_workloads(samples, "yax_before", "yax_after").explanation)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(0.392003 - 13.164269, rel=1e-5)
+    assert rows[-1]["term"] == "sum" and rows[-1]["delta_ms"] == pytest.approx(0.392003 - 13.164269, rel=1e-5)
+
+
+def test_the_faulty_solution_measured_on_an_h200_is_called_out_by_its_operations(h200: Store) -> None:
+    found = versions(h200, "^yax_problem", "^yax_faulty")
+    assert (found.verdict, found.same_work) == ("inconclusive", "no")
+    assert "64" in found.answer or "63.6 times fewer floating-point operations" in found.answer
+    assert records(found.kernels)[0]["per"] == "flop"
+
+
+def test_the_right_solution_measured_on_an_h200_improves_with_the_same_work(h200: Store) -> None:
+    found = versions(h200, "^yax_problem", "^yax_solution")
+    assert (found.verdict, found.same_work) == ("improved", "yes")
+    terms = {r["term"]: r["delta_ms"] for r in records(found.explanation)}
+    assert min(terms, key=lambda t: terms[t] if t != "sum" else 0) == "occupancy"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ("^transpose_naive", "^transpose_lds", "improved"),
+        ("^transpose_lds", "^transpose_padded", "improved"),
+        ("^matmul_naive", "^matmul_tiled", "improved"),
+        ("^nbody_naive", "^nbody_tiled", "improved"),
+        ("^matrix_add_col", "^matrix_add_row", "improved"),
+        ("stencil_naive<1>", "stencil_tiled<1>", "regressed"),
+        ("stencil_naive<2>", "stencil_tiled<2>", "regressed"),
+    ],
+)
+def test_versions_of_the_example_kernels_did_the_same_work(h200: Store, before: str, after: str, verdict: str) -> None:
+    found = versions(h200, before, after)
+    assert (found.verdict, found.same_work) == (verdict, "yes")
+    rows = records(found.explanation)
+    assert sum(r["delta_ms"] for r in rows[:-1]) == pytest.approx(rows[-1]["delta_ms"], rel=1e-4)
+
+
+def test_kernels_that_do_other_things_are_not_the_same_work(h200: Store) -> None:
+    for before, after in (("fma_sweep<20>", "fma_sweep<40>"), ("^stream_triad", "^stream_add")):
+        assert versions(h200, before, after).same_work in ("no", "probably_not")
+
+
+def test_a_padded_tile_shows_in_the_metrics_that_changed(h200: Store) -> None:
+    found = versions(h200, "^transpose_lds", "^transpose_padded")
+    changed = {r["metric"]: r["better"] for r in records(found.metrics)}
+    assert any(name.startswith("lds.") for name in changed), changed
+    assert "dispatch.duration_ns" not in changed
+
+
+def test_a_series_tells_bandwidth_from_progress(tmp_path: Path) -> None:
+    """The branches of the EmPRiSM report on one GCD of an MI250X: bytes are bandwidth x run time, as printed."""
+    store = Store(tmp_path)
+    bytes_before, bytes_after = 443.52 * 2.82561e-3, 965.67 * 1.57072e-3
+    for name, time_ms, gigabytes in (("master", 2.82561, bytes_before), ("test-registers", 1.57072, bytes_after)):
+        workload(store, launches("EOCloverFBCGPU", [time_ms * 1e6], **traffic(gigabytes)), name=name)
+    workload(store, launches("EOCloverFBCGPU", [1.48e6], **traffic(bytes_after)), name="nontemporal-store")
+    found = compare_workloads(store, "master", ["test-registers", "nontemporal-store"])
+    rows = records(found.kernels)
+    assert [r["workload"] for r in rows] == ["master", "test-registers", "nontemporal-store"]
+    step = rows[1]
+    assert step["speedup"] == pytest.approx(1.798926606906, rel=1e-5)
+    assert step["bandwidth_ratio"] == pytest.approx(2.177286255411, rel=1e-5)
+    assert step["traffic_ratio"] == pytest.approx(1.210325227862, rel=1e-5)
+    assert rows[0]["hbm_gbs"] == pytest.approx(443.52, rel=1e-5)
+    assert rows[0]["pct_of_peak"] == pytest.approx(100 * 443.52 / 1638.4, rel=1e-3)
+    assert rows[2]["speedup"] == pytest.approx(1.909195945946, rel=1e-5)
+    assert rows[2]["step_speedup"] == pytest.approx(1.57072 / 1.48, rel=1e-5)
+    lesson = next(n for n in found.notes if n.startswith("test-registers"))
+    assert "x 2.18 but the speed-up is x 1.80" in lesson and "21%" in lesson and "not an improvement" in lesson
+
+
+def test_a_series_withholds_what_is_not_like_for_like_or_from_another_gpu(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", ["yax_after", "yax_before"])
+    assert "yax_after x 33.582 (not like for like)" in found.answer and "No step is a significant" in found.answer
+    assert any("slower: x 0.526 per byte of HBM traffic" in n for n in found.notes)
+
+
+def test_the_best_step_of_a_series_of_groups_is_the_one_with_the_largest_gain(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, a, b in (("base", 6e6, 6e6), ("first", 5e6, 2e6), ("second", 3e6, 3e6)):
+        workload(store, launches("a", [a] * 6) + launches("b", [b] * 6), name=name)
+    found = compare_workloads(store, "base", ["first", "second"], group={"a": ["^a", "^a"], "b": ["^b", "^b"]})
+    assert found.answer.startswith("Best so far: first. Speed-up over base: first x 1.200 (improved), first x 3.000")
+
+
+def test_different_gpus_are_compared_in_shares_of_their_own_ceilings(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [2e6] * 6, **traffic(1)), name="old")
+    newer = {"TCC_EA0_RDREQ_sum": 1e9 / 64} | dict.fromkeys(
+        ("TCC_EA0_RDREQ_32B_sum", "TCC_BUBBLE_sum", "TCC_EA0_WRREQ_sum", "TCC_EA0_WRREQ_64B_sum"), 0.0
+    )
+    workload(store, launches("k", [1e6] * 6, **newer), name="new", arch="gfx942", facts=MI300X)
+    found = compare_workloads(store, "old", "new")
+    assert found.verdict == "inconclusive" and "2 ms and 1 ms; speedup x 2.000 is the ratio of" in found.answer
+    row = records(found.kernels)[0]
+    assert (row["speedup"], row["low"], row["noise_pct"]) == (2.0, None, None)
+    assert found.explanation is None and found.work is None
+    row = records(found.normalised)[0]
+    assert (row["figure"], row["unit"]) == ("hbm_bytes", "% of own ceiling")
+    assert row["baseline"] == pytest.approx(100 * 500 / 1638.4, rel=1e-3)
+
+
+def test_a_change_is_noted_in_the_log_and_found_by_sql_and_by_the_kernel(own: Store) -> None:
+    idea = "a block for each row, so that reads are coalesced"
+    found = compare_workloads(own, "yax_before", "yax_after", hypothesis="reads are strided", change=idea)
+    assert found.logged == entries(own)[0].id
+    rows = records(query_counters(own, "SELECT * FROM log").table)
+    assert len(rows) == 1
+    row = rows[0]
+    assert (row["workload"], row["baseline"]) == (found.candidates[0], found.baseline)
+    assert (row["hypothesis"], row["change"]) == ("reads are strided", idea)
+    assert (row["verdict"], row["same_work"]) == ("inconclusive", "no") and row["note"].startswith("not like for like")
+    assert row["speedup"] == pytest.approx(33.58, rel=1e-3) and row["low"] is None
+    assert [t.outcome.same_work for t in earlier_experiments(entries(own), "yax(double*, int)")] == ["no"]
+
+
+def test_nothing_is_noted_unless_asked_and_never_where_nothing_may_be_written(own: Store) -> None:
+    assert compare_workloads(own, "yax_before", "yax_after").logged is None and entries(own) == []
+    shut = Store(own.root, read_only=True)
+    found = compare_workloads(shut, "yax_before", "yax_after", change="x")
+    assert found.logged is None and entries(own) == []
+    assert any("reading only" in n for n in found.notes)
+
+
+def test_text_for_the_log_is_made_plain_and_short(own: Store) -> None:
+    compare_workloads(own, "yax_before", "yax_after", change="a\x1b[31mb\u202ec\n" + "x" * 5000)
+    noted = entries(own)[0].change
+    assert noted.startswith("abc x") and len(noted) <= 1000
+
+
+def test_default_answers_stay_short_also_with_long_names_and_many_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    rows = [
+        row
+        for i in range(40)
+        for row in launches(f"void very::long::name{i}<{'float, ' * 60}int>(float*, int)", [1e6 + i] * 2, **flop(1e9))
+    ]
+    workload(store, rows, name="a")
+    workload(store, [r | {"duration_ns": r["duration_ns"] / 2} for r in rows], name="b")
+    found = compare_workloads(store, "a", "b")
+    assert len(json.dumps(render.structured_content(found))) < 8000
+    assert len(render.text(found)) < 8000
+    assert len(found.kernels.rows) == 5 and found.kernels.total_rows == 40
+
+
+def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = (["same", "gemm<1>(int)", "reduce_naive(int)"], ["same", "gemm<2>(int)", "reduce_tiled(int)"])
+    for workload_name, kernels in zip("ab", names, strict=True):
+        workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
+    found = compare_workloads(store, "a", "b")
+    words = {r["kernel"]: r["match"] for r in records(found.kernels)}
+    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
+    assert words["reduce_naive(int) -> reduce_tiled(int)"].startswith("similar name (0.")
+    assert sum(n.startswith("Treated as versions of each other, s") for n in found.notes) == 2
+    for name, kernel in (("c", "alpha"), ("d", "omega")):
+        workload(store, launches(kernel, [1e6]), name=name)
+    assert [r["match"] for r in records(compare_workloads(store, "c", "d").kernels)] == ["the only kernel"]
+    grouped = compare_workloads(store, "a", "b", group={"g": ["gemm", "gemm"]})
+    assert [r["match"] for r in records(grouped.kernels)] == ["group"]
+
+
+def test_kernels_in_one_workload_only_are_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("gemm", [1e6]) + launches("softmax", [1e6]), name="a")
+    workload(store, launches("gemm", [1e6]) + launches("layernorm_fused_bias", [1e6]), name="b")
+    found = compare_workloads(store, "a", "b")
+    assert (found.only_in_baseline, found.only_in_candidate) == (["softmax"], ["layernorm_fused_bias"])
+    assert any("group" in c.why for c in found.next)
+
+
+def test_arguments_that_make_no_sense_are_refused(samples: Store) -> None:
+    with pytest.raises(BadArgument, match="candidate has 0 workloads"):
+        compare_workloads(samples, "yax_before", [])
+    with pytest.raises(NotFound, match="nosuch"):
+        compare_workloads(samples, "yax_before", "nosuch")
+    with pytest.raises(BadArgument, match="cannot be read"):
+        compare_workloads(samples, "yax_before", "yax_after", group={"a": ["x", "y", "z"]})
+
+
+def test_equal_versions_differ_by_no_more_than_a_stated_bound(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name in "ab":
+        workload(store, launches("k", [1e6 * (1 + 0.001 * (i % 3)) for i in range(12)], **flop(1e9)), name=name)
+    found = compare_workloads(store, "a", "b")
+    row = records(found.kernels)[0]
+    assert found.verdict == "inconclusive" and "no difference, at most 0." in found.answer
+    assert 0 <= row["at_most_pct"] < 1
+
+
+def test_a_group_names_its_kernels_their_launches_of_a_round_and_both_sums(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    split = [row for k in ("scale", "add", "relu") for row in launches(k, [1e6] * 20)]
+    workload(store, split, name="a")
+    workload(store, launches("fused", [1e6] * 20), name="b")
+    found = compare_workloads(store, "a", "b", group={"layer": ["scale|add|relu", "fused"]})
+    rows = records(found.groups)
+    assert [r["kernel"] for r in rows if r["side"] == "baseline"] == ["scale", "add", "relu", "sum of 3"]
+    sums = [(r["launches"], r["per_round"], r["round_ms"], r["total_ms"]) for r in rows if "sum" in r["kernel"]]
+    assert sums == [(60, 3, 3, 60), (20, 1, 1, 20)]
+    assert any("20 and 20 rounds of all kernels of the group" in n for n in found.notes), found.notes
+
+
+def test_times_of_a_launch_and_of_all_have_columns_of_their_own(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [2e6] * 6, **flop(1e9)), name="a")
+    workload(store, launches("k", [1e6] * 6, **flop(1e9)), name="b")
+    found = compare_workloads(store, "a", "b")
+    row, terms = records(found.kernels)[0], records(found.explanation)
+    assert (row["baseline_ms"], row["candidate_ms"]) == (2, 1)
+    assert (row["baseline_total_ms"], row["candidate_total_ms"]) == (12, 6)
+    assert (terms[-1]["delta_ms"], terms[-1]["total_delta_ms"]) == (pytest.approx(-1), pytest.approx(-6))
+    workload(store, launches("j", [1e6] * 12, **flop(1e9)), name="c")
+    workload(store, launches("j", [1.5e6] * 6, **flop(2e9)), name="d")
+    whole = records(compare_workloads(store, "c", "d").kernels)[0]
+    assert whole["baseline_ms"] is None and (whole["baseline_total_ms"], whole["candidate_total_ms"]) == (12, 9)
+
+
+def test_carve_out_hit_rates_and_clocks_are_among_the_causes(h200: Store) -> None:
+    found = versions(h200, "^matmul_naive", "^matmul_tiled")
+    assert any("hit_rate_pct" in cause for cause in found.causes), found.causes
+    clocks = [r for r in records(found.launch) if r["quantity"] == "clock"]
+    assert clocks and all(r["unit"] == "MHz" and 300 < r["baseline"] < 2500 for r in clocks)
+    better = {r["metric"]: r["better"] for r in records(found.metrics)}
+    assert "no" not in better.values(), "the time fell: what went the other way is no loss"
+
+
+def test_metrics_that_one_side_lacks_are_listed(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [2e6] * 6, **flop(1e9), **traffic(1)), name="a")
+    workload(store, launches("k", [1e6] * 6, **flop(1e9)), name="b")
+    found = compare_workloads(store, "a", "b")
+    assert any(name.startswith("hbm.") for name in found.metrics_only_in_baseline), found
+    assert found.metrics_only_in_candidate == []
+
+
+def test_what_the_programs_own_check_says_counts(own: Store) -> None:
+    found = compare_workloads(own, "yax_before", "yax_after", checked=False)
+    assert found.same_work == "no" and "check of its result failed" in found.answer
+
+
+def test_the_tool_is_offered_for_reading_too_and_describes_itself_in_few_words() -> None:
+    offered = {t.name: t for t in toolbox.tools(read_only=True)}
+    assert "compare_workloads" in offered
+    assert len(offered["compare_workloads"].description) <= 250
+
+
+def sampled(mhz: float, held: str) -> list[dict[str, Any]]:
+    """Four samples of the run for times."""
+    row = {**dict.fromkeys(COLUMNS), "t_ns": 1, "step": "timing", "clock_mhz": mhz, "held_back": held}
+    return [row] * 4
+
+
+def test_what_differing_clocks_explain_is_told_beside_the_verdict_of_one_and_of_a_series(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    cool = workload(store, launches("k", [1000.0] * 9), samples=sampled(1500.0, ""))
+    hot = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, "temperature"), name="hot")
+    told = [note for note in compare_workloads(store, cool.id, hot.id).notes if "sensors" in note]
+    assert len(told) == 1 and "1.500, the clock explains 1.500" in told[0] and "limited by heat" in told[0]
+    series = compare_workloads(store, cool.id, [hot.id, cool.id])
+    assert [note for note in series.notes if "sensors" in note] == [f"hot: {told[0]}"]
+    other = workload(store, launches("k", [1500.0] * 9), samples=sampled(1000.0, ""), arch="gfx942", facts=MI300X)
+    assert not any("sensors" in note for note in compare_workloads(store, cool.id, other.id).notes)
+
+
+def test_a_difference_within_noise_is_not_split_and_one_beyond_it_in_short_figures(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, time in (("base", 3e6), ("same", 3e6 - 64), ("faster", 1e6)):
+        workload(store, launches("k", [time] * 6, **traffic(1)), name=name)
+    alike, faster = (compare_workloads(store, "base", name) for name in ("same", "faster"))
+    assert alike.explanation is None and not any(n.startswith("explanation") for n in alike.notes)
+    assert [len(f"{r['delta_ms']:.12g}") for r in records(faster.explanation)] == [1, 2, 2]
+    assert any("whereas speedup, baseline_ms and candidate_ms are medians" in n for n in faster.notes)
+
+
+def test_time_of_which_nothing_is_known_is_not_split(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name, time in (("base", 3e6), ("faster", 1e6)):
+        workload(store, launches("k", [time] * 6), name=name)
+    assert compare_workloads(store, "base", "faster").explanation is None
+
+
+def test_all_kernels_are_not_told_of_profiles_of_other_kernels_where_one_was_asked_for(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("k", [3e6] * 6) + launches("a", [1e6] * 6) + launches("b", [1e6] * 6), name="base")
+    workload(store, launches("k", [1e6] * 6), name="less")
+    whole, one = (compare_workloads(store, "base", "less", kernel) for kernel in (None, "^k$"))
+    assert any(n.startswith("All 3 -> 1 kernels, in sum: 30 ms -> 6 ms") for n in whole.notes)
+    assert not any(n.startswith("All ") for n in one.notes)
+
+
+def test_instantiations_of_one_template_are_told_apart_in_every_table(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    names = "void bench<int, 256>(int, int*)", "void bench<double, 256>(double, double*)"
+    for name in ("old", "new"):
+        rows = [row for kernel in names for row in launches(kernel, [2e6] * 6, **traffic(1 if name == "old" else 2))]
+        workload(store, rows, name=name)
+    found = compare_workloads(store, "old", "new", detail="full")
+    assert {r["kernel"] for r in records(found.work)} == {"bench<int, 256>", "bench<double, 256>"}
+
+
+def test_named_metrics_are_compared_whether_they_changed_or_not(samples: Store) -> None:
+    found = compare_workloads(samples, "yax_before", "yax_after", metrics=["vl1d.coalescing_pct", "l2.hit_rate_pct"])
+    assert found.metrics is not None
+    rows = [dict(zip(found.metrics.columns, row, strict=True)) for row in found.metrics.rows]
+    assert [row["metric"] for row in rows] == ["vl1d.coalescing_pct", "l2.hit_rate_pct"]
+    assert rows[0]["baseline"] == rows[0]["candidate"] == 25
+    with pytest.raises(BadArgument):
+        compare_workloads(samples, "yax_before", "yax_after", metrics=["no.such_metric"])
+
+
+def test_an_unknown_metric_is_an_error_although_a_group_has_no_metrics_to_show(tmp_path: Path) -> None:
+    store, group = Store(tmp_path), {"norm": ["scale|add", "fused"]}
+    workload(store, launches("scale", [1e6], **flop(1e9)) + launches("add", [1e6], **flop(1e9)), name="a")
+    workload(store, launches("fused", [1e6], **flop(2e9)), name="b")
+    with pytest.raises(BadArgument, match="no.such_metric"):
+        compare_workloads(store, "a", "b", group=group, metrics=["no.such_metric"])
+    assert compare_workloads(store, "a", "b", group=group, metrics=["l2.hit_rate_pct"]).metrics is None

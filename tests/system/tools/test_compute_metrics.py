@@ -1,0 +1,323 @@
+"""compute_metrics, search_metrics and list_workloads on the shipped samples, whose figures are published."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.catalogue import metrics as catalog
+from rooflens.analysis.store.store import Store
+from rooflens.tests.support.comparisons import flop, launches, workload
+from rooflens.tests.support.recordings import stored
+from rooflens.tools.base.results import Table
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.search_metrics import search_metrics
+
+# Printed in the LUMI training's exercise 5, per wave: id -> before, after. Digits as printed.
+PUBLISHED = {
+    "16.3.0": ("524368.00", "16448.00"), "16.3.1": ("524304.00", "16384.00"), "16.3.2": ("0.00", "0.00"),
+    "16.3.3": ("64.00", "64.00"), "16.3.5": ("49.98", "69.61"), "16.3.6": ("131140.00", "4097.00"),
+    "16.3.7": ("65538.00", "2852.00"), "16.3.8": ("0.05", "0.05"), "16.3.10": ("65538.00", "1244.00"),
+    "16.3.12": ("64.00", "1.00"), "16.3.13": ("483.56", "748.90"), "16.3.14": ("392.95", "580.90"),
+    "16.3.15": ("6198.37", "236.73"), "16.4.3": ("65538.00", "1244.00"), "17.2.3": ("0.01", "0.03"),
+    "17.2.9": ("266.15", "541.56"), "17.2.10": ("480.86", "482.00"), "17.3.1": ("32948.97", "623.44"),
+    "17.3.2": ("32884.77", "622.45"), "17.3.4": ("64.00", "1.00"), "17.3.7": ("0.52", "17.65"),
+    "17.3.8": ("172.26", "110.02"), "17.3.9": ("32776.71", "513.42"), "17.3.10": ("0.02", "0.02"),
+    "17.3.13": ("32740.59", "481.25"), "17.3.15": ("0.03", "0.03"), "17.3.16": ("3.93", "0.17"),
+    "17.3.18": ("32945.00", "623.25"),
+}  # fmt: skip
+
+
+def records(found: Table) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+@pytest.mark.parametrize(("workload", "column"), [("yax_before", 0), ("yax_after", 1)])
+def test_the_samples_rebuild_the_published_figures_to_their_last_digit(
+    samples: Store, workload: str, column: int
+) -> None:
+    found = compute_metrics(samples, workload, metrics=list(PUBLISHED), normalization="per_wave")
+    printed = {r["id"]: f"{r['avg']:.2f}" for r in records(found.table)}
+    assert printed == {id: both[column] for id, both in PUBLISHED.items()}
+
+
+def test_full_detail_adds_quartiles_and_deviation(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["17.3.7"], detail="full")
+    row = records(found.table)[0]
+    assert row["q1"] == row["median"] == row["q3"] == row["avg"]
+    assert row["std"] is None, "one dispatch has no deviation"
+
+
+def test_limit_and_offset_page_through_all_metrics(samples: Store) -> None:
+    whole = compute_metrics(samples, "yax_before", metrics=["17"], limit=1000).table
+    pages = [compute_metrics(samples, "yax_before", metrics=["17"], limit=20, offset=o).table for o in (0, 20, 40)]
+    assert [row for page in pages for row in page.rows] == whole.rows
+    assert [p.truncated for p in pages] == [True, True, False]
+
+
+def test_notes_say_what_is_missing_and_that_peaks_are_theoretical(samples: Store) -> None:
+    notes = " ".join(compute_metrics(samples, "yax_before", metrics=["2"]).notes)
+    assert "theoretical, at the nominal clock of 1700 MHz" in notes
+    assert "figures have no value" in notes and "but not yet on hardware" in notes
+
+
+def test_kernels_come_by_time_with_their_share_and_geometry(samples: Store) -> None:
+    found = list_workloads(samples, "yax_before")
+    (kernel,) = records(found.table)
+    assert kernel["kernel"] == "yax(double*, double*, double*, int, int, double*)"
+    assert (kernel["calls"], kernel["total_ns"], kernel["pct"]) == (1, 13164269.0, 100.0)
+    assert kernel["vgpr"] is None, "the training does not print registers"
+    assert found.workload is not None and found.workload.facts["cu_per_gpu"] == 110
+
+
+def test_workloads_are_listed_newest_first_and_damaged_ones_by_name(samples: Store, tmp_path: Any) -> None:
+    import shutil
+
+    store = Store(shutil.copytree(samples.root, tmp_path / "copy"))
+    (store.root / "notes.txt").write_text("mine")
+    newest = store.resolve("yax_after")
+    (store.root / f"workload={newest.id}" / "counters.parquet").write_bytes(b"PAR1")
+    found = list_workloads(store)
+    assert [r["name"] for r in records(found.table)] == ["yax_before"]
+    assert any("notes.txt" in n for n in found.notes) and any("counters.parquet is truncated" in n for n in found.notes)
+
+
+def test_an_empty_store_says_how_to_begin(tmp_path: Any) -> None:
+    assert "import_profile" in (list_workloads(Store(tmp_path)).answer or "")
+    with pytest.raises(NotFound, match="empty"):
+        compute_metrics(Store(tmp_path), "latest")
+
+
+@pytest.mark.parametrize(("query", "expected"), [
+    ("l2 hit rate", "l2.hit_rate_pct"), ("17.3.7", "l2.hit_rate_pct"), ("TCC_EA0_RDREQ", "fabric.read_latency_cycles"),
+    ("bank conflicts", "lds.bank_conflicts_per_access"), ("occupancy", "occupancy.waves"),
+    ("coalescing", "vl1d.coalescing_pct")])  # fmt: skip
+def test_search_finds_metrics_by_words_ids_and_counters(samples: Store, query: str, expected: str) -> None:
+    names = [r["name"] for r in records(search_metrics(samples, query, limit=60).table)]
+    assert expected in names
+
+
+def test_search_ranks_an_exact_name_first_and_suggests_near_names(samples: Store) -> None:
+    assert records(search_metrics(samples, "l2.hit_rate_pct").table)[0]["name"] == "l2.hit_rate_pct"
+    every = search_metrics(samples, "l2", limit=60).table.total_rows
+    pages = [search_metrics(samples, "l2", offset=offset, limit=every - offset).table for offset in (0, 2)]
+    assert [(len(one.rows), one.truncated) for one in pages] == [(every, False), (every - 2, False)]
+    assert search_metrics(samples, "l2", limit=every - 1).table.truncated
+    nothing = search_metrics(samples, "l2.hit_rote_pct")
+    assert nothing.table.rows == [] and "l2.hit_rate_pct" in nothing.notes[0]
+
+
+def test_search_knows_what_a_vector_instruction_and_a_normalization_are_called(samples: Store) -> None:
+    found = search_metrics(samples, "vector instructions per wave")
+    assert "valu.instructions" in {r["name"] for r in records(found.table)}
+    assert any("use gpu=" in note for note in found.notes)
+    one = search_metrics(samples, "vector instructions per wave", gpu="gfx908")
+    assert "valu.chart_instructions" in [r["name"] for r in records(one.table)][:3]
+    assert not any("use gpu=" in note for note in one.notes)
+
+
+def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: Store) -> None:
+    mix = catalog.presets()["instruction_mix"]
+    for target in {*catalog.targets_with_metrics()} - {"cpu"}:
+        known = {name for name in catalog.by_name(target) if name in mix}
+        assert any(name.startswith("valu.") for name in known), target
+
+
+def test_search_limits_to_a_gpu_and_spells_its_counters(samples: Store) -> None:
+    row = records(search_metrics(samples, "fabric.read_latency_cycles", gpu="gfx942").table)[0]
+    assert row["gpus"] == "gfx942" and "TCC_EA0_RDREQ_sum" in row["counters"]
+    with pytest.raises(NotFound, match="gfx942"):
+        search_metrics(samples, "x", gpu="gfx94")
+
+
+def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: Store) -> None:
+    rows = [
+        r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
+    ]
+    nvidia_ones = "sm_100, sm_103, sm_120, sm_75, sm_80, sm_86, sm_89, sm_90"
+    rdna = "gfx1100, gfx1101, gfx1102, gfx1150, gfx1151, gfx1152, gfx1200, gfx1201"
+    cdna = "gfx908, gfx90a, gfx942, gfx950"
+    assert [r["gpus"] for r in rows if r["gpus"] != "cpu"] == [rdna, cdna, nvidia_ones]
+    assert ["TCC_HIT_sum" in r["counters"] for r in rows][:3] == [False, True, False]
+    nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
+    assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"
+
+
+def test_an_id_that_two_releases_give_to_two_metrics_finds_both_and_says_so(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["2.1.1"], detail="full")
+    assert [(r["name"], r["id"], r["newer_id"]) for r in records(found.table)] == [
+        ("valu.sol_iops", "2.1.1", None), ("matrix.sol_flops_bf16", "2.1.2", "2.1.1"),
+    ]  # fmt: skip
+    assert any("2.1.1 is valu.sol_iops" in note for note in found.notes)
+    rows = records(search_metrics(samples, "2.1.30", gpu="gfx90a").table)
+    assert {r["name"] for r in rows} == {"dispatch.sol_cu_utilization_pct", "instruction_fetch.sol_latency_cycles"}
+
+
+@pytest.mark.parametrize("gpu", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_90"])
+def test_hbm_bandwidth_is_found_first_on_every_target(samples: Store, gpu: str) -> None:
+    rows = records(search_metrics(samples, "HBM bandwidth", gpu=gpu).table)
+    assert {r["name"] for r in rows[:3]} == {"hbm.bw_gbs", "hbm.read_bw_gbs", "hbm.write_bw_gbs"}
+
+
+def test_hbm_bandwidth_is_the_local_share_of_the_fabric_traffic(samples: Store) -> None:
+    names = ["hbm.read_bw_gbs", "hbm.write_bw_gbs", "hbm.bw_gbs", "fabric.read_bw_gbs", "hbm.read_traffic_pct"]
+    row = {r["name"]: r for r in records(compute_metrics(samples, "yax_before", metrics=names).table)}
+    value = {name: row[name]["avg"] for name in names}
+    share = value["hbm.read_traffic_pct"] / 100
+    assert value["hbm.read_bw_gbs"] == pytest.approx(share * value["fabric.read_bw_gbs"], rel=1e-12)
+    assert value["hbm.bw_gbs"] == pytest.approx(value["hbm.read_bw_gbs"] + value["hbm.write_bw_gbs"], rel=1e-12)
+    assert row["hbm.bw_gbs"]["peak"] and row["hbm.bw_gbs"]["status"] == "ok"
+
+
+def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so_beside_its_value(store: Store, shared: Path) -> None:
+    stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
+    row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
+    assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
+
+
+def test_hbm_bandwidth_says_where_the_local_share_was_not_counted(store: Store, shared: Path, tmp_path: Path) -> None:
+    """The same profile without the counter of local reads: all reads count, and the figure says so."""
+    original = shared / "workloads" / "vcopy" / "MI200"
+    folder = tmp_path / "MI200"
+    shutil.copytree(original, folder)
+    with (original / "pmc_perf.csv").open(newline="") as file:
+        rows = [{k: v for k, v in r.items() if not k.startswith("TCC_EA_RDREQ_DRAM")} for r in csv.DictReader(file)]
+    with (folder / "pmc_perf.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    import_profile(store, str(folder), name="without")
+    names = ["hbm.read_bw_gbs", "fabric.read_bw_gbs", "hbm.write_bw_gbs"]
+    row = {r["name"]: r for r in records(compute_metrics(store, "without", metrics=names).table)}
+    assert row["hbm.read_bw_gbs"]["avg"] == row["fabric.read_bw_gbs"]["avg"] > 0
+    assert "share of local memory was not counted" in row["hbm.read_bw_gbs"]["reason"]
+    assert row["hbm.write_bw_gbs"]["reason"] is None
+
+
+def test_one_unknown_name_loses_only_itself(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["l2.hit_rate_pct", "l2.hitrate_pct", "hbm.nothing_of_it"])
+    assert [r["name"] for r in records(found.table)] == ["l2.hit_rate_pct"]
+    told = " ".join(found.notes)
+    assert "Unknown metric 'l2.hitrate_pct'. Near names: l2.hit_rate_pct" in told and "hbm.nothing_of_it" in told
+    with pytest.raises(BadArgument, match="Unknown metric"):
+        compute_metrics(samples, "yax_before", metrics=["l2.hitrate_pct"])
+
+
+def test_words_of_the_field_are_answered_with_the_metrics_that_fit(samples: Store) -> None:
+    told = compute_metrics(samples, "yax_before", ["l2.hit_rate_pct", "HBM read bandwidth", "nothing.at_all"]).notes[:2]
+    assert told[0].startswith("Unknown metric 'HBM read bandwidth'. Matching metrics: hbm.read_bw_gbs, ")
+    assert sum(map(len, told)) < 400, "how names are given need not be said for each"
+    with pytest.raises(BadArgument) as refused:
+        compute_metrics(samples, "yax_before", ["achieved occupancy", "hbm.bw_pct"])
+    assert "'achieved occupancy'" in refused.value.text and "hbm.bw_gbs" in refused.value.text
+
+
+def test_a_preset_lists_zeros_and_gaps_by_name_and_full_has_them_as_rows(samples: Store) -> None:
+    short, full = (compute_metrics(samples, "yax_before", detail=detail) for detail in ("summary", "full"))
+    names = {r["name"] for r in records(short.table)}
+    folded = {*short.zeros, *(name for group in short.without_value.values() for name in group)}
+    rows = {r["name"]: r for r in records(full.table)}
+    assert folded and not names & folded and names | folded == set(rows)
+    assert all(rows[name]["avg"] == 0 for name in short.zeros)
+    assert all(
+        rows[n]["avg"] is None and rows[n]["status"] == s for s, group in short.without_value.items() for n in group
+    )
+    assert all(r["avg"] == pytest.approx(rows[r["name"]]["avg"], rel=1e-5) for r in records(short.table))
+
+
+def test_what_was_asked_for_by_name_is_a_row_with_all_its_digits_also_where_it_is_missing(samples: Store) -> None:
+    missing = next(iter(compute_metrics(samples, "yax_before").without_value["not_collected"]))
+    (row,) = records(compute_metrics(samples, "yax_before", metrics=[missing]).table)
+    assert (row["name"], row["status"], row["avg"]) == (missing, "not_collected", None) and row["reason"]
+
+
+def test_channels_are_one_row_with_their_imbalance_unless_asked_for_one_by_one(store: Store, shared: Path) -> None:
+    done = stored(store, shared / "workloads" / "vcopy" / "MI200").id
+    short = compute_metrics(store, done, ["18", "18.2.7"])
+    every = records(compute_metrics(store, done, ["18"], detail="full", limit=1000).table)
+    assert short.channels is not None and not any("[" in r["name"] for r in records(short.table) if r["id"] != "18.2.7")
+    rows = {row["name"]: row for row in records(short.channels)}
+    values = [r["avg"] for r in every if r["name"].startswith("l2.channel_read_req[")]
+    read = rows["l2.channel_read_req"]
+    assert (read["channels"], read["min"], read["max"]) == pytest.approx((32, min(values), max(values)), rel=1e-5)
+    assert read["imbalance_pct"] == pytest.approx(100 * (1 - sum(values) / 32 / max(values)), rel=1e-4)
+    nothing = rows["atomics.fabric_channel_latency_cycles"]
+    assert (nothing["mean"], nothing["status"]) == (None, "undefined") and "denominator" in nothing["reason"]
+    assert compute_metrics(store, done, ["18"], detail="full").channels is None
+
+
+def test_zeros_are_sound_and_what_a_target_never_counts_is_not_planned(store: Store, shared: Path) -> None:
+    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
+    found = compute_metrics(store, halo.id)
+    told = {r["name"]: r["status"] for r in records(found.table)}
+    assert told["vl1d.bw_gbs"] == "suspect" and "vl1d.bw_gbs" not in found.zeros, "its counter did not count"
+    mix = compute_metrics(store, halo.id, metrics=["instruction_mix"])
+    assert mix.without_value == {"not_collected": ["valu.dual_issue_instructions"]} and not mix.next
+
+
+def test_waves_that_are_not_those_of_the_launch_are_suspect_in_every_spelling(store: Store, shared: Path) -> None:
+    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
+    (waves,) = records(compute_metrics(store, halo.id, metrics=["dispatch.waves"]).table)
+    assert waves["status"] == "suspect" and "number of waves launched" in waves["reason"]
+
+
+def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(store: Store, shared: Path) -> None:
+    broken = stored(store, shared / "workloads38" / "vcopy__MI300A_A1")
+    found = compute_metrics(store, broken.id, metrics=["hbm.bw_gbs"])
+    assert "start and end are missing, equal" in records(found.table)[0]["reason"]
+    assert "profile_command" in " ".join(found.notes) and not found.next
+
+
+def test_a_pattern_that_fits_several_kernels_gives_each_a_row_unless_they_are_asked_for_together(
+    store: Store, shared: Path
+) -> None:
+    many = stored(store, shared / "workloads" / "mixbench" / "MI200")
+    each = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double")
+    assert each.answer == "33 of 33 figures of the 33 kernels of mixbench that <double fits have a value."
+    assert len({row["kernel"] for row in records(each.table)}) == 33
+    one = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="<double", by="all")
+    assert one.answer.startswith("hbm.bw_gbs of the 33 kernels of mixbench that <double fits is ")
+    assert [row["kernel"] for row in records(one.table)] == [None]
+    assert "measured ceilings" in " ".join(one.notes), "roofline.csv came with the profile"
+    first = compute_metrics(store, many.id, metrics=["hbm.bw_gbs"], kernel="#1")
+    assert first.answer.startswith("hbm.bw_gbs of kernel #1 of mixbench is ")
+
+
+def test_kernels_are_ordered_by_a_metric_and_counts_are_summed_over_launches(samples: Store) -> None:
+    found = compute_metrics(samples, "yax_before", metrics=["l2.req", "l2.hit_rate_pct"], total=True)
+    by_name = {row["name"]: row for row in records(found.table)}
+    assert by_name["l2.req"]["total"] == pytest.approx(by_name["l2.req"]["avg"] * by_name["l2.req"]["n"])
+    assert by_name["l2.hit_rate_pct"]["total"] is None, "a ratio has no sum"
+    assert any(note.startswith("total: ") for note in found.notes)
+
+
+def test_the_time_has_a_total_which_ranks_kernels(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    workload(store, [*launches("often", [100.0] * 9, **flop(1e6)), *launches("long", [300.0], **flop(1e6))], name="w")
+    wanted: dict[str, Any] = {"metrics": ["dispatch.duration_ns"], "order_by": "dispatch.duration_ns"}
+    by_total = records(compute_metrics(store, "w", **wanted, total=True).table)
+    assert [(row["kernel"], row["avg"], row["total"]) for row in by_total] == [("often", 100, 900), ("long", 300, 300)]
+    assert [row["kernel"] for row in records(compute_metrics(store, "w", **wanted).table)] == ["long", "often"]
+
+
+def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    import_profile(store, str(shared / "workloads" / "mixbench" / "MI200"))
+    rows = records(compute_metrics(store, "mixbench", metrics=[], order_by="hbm.read_bytes", limit=20).table)
+    values = [row["avg"] for row in rows if row["name"] == "hbm.read_bytes"]
+    assert len(values) == 20 and values == sorted(values, reverse=True)
+
+
+def test_orders_and_sums_that_mean_nothing_are_refused(samples: Store) -> None:
+    with pytest.raises(BadArgument, match="not one metric"):
+        compute_metrics(samples, "yax_before", order_by="overview")
+    with pytest.raises(BadArgument, match="counts per launch"):
+        compute_metrics(samples, "yax_before", total=True, normalization="per_wave")

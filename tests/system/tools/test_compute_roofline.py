@@ -1,0 +1,191 @@
+"""compute_roofline: its tables, notes and next calls, on the shipped samples and on workloads made for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from rooflens.analysis.base.problems import NotFound
+from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.tests.support.recordings import stored
+from rooflens.tests.support.rooflines import MI250X, publish
+from rooflens.tools.answers import roofline_summary
+from rooflens.tools.base.results import Table
+from rooflens.tools.compute_roofline import compute_roofline
+from rooflens.tools.plan_profile import plan_profile
+from rooflens.tools.rendering import render
+
+CONTRACT = ("kernel", "level", "intensity", "performance", "unit", "bytes", "operations", "time_ns", "attainable",
+            "pct_of_attainable", "bound", "limiter", "status")  # fmt: skip
+FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
+       "TCC_EA_RDREQ_sum": 100.0}  # fmt: skip
+
+
+def records(found: Table | None) -> list[dict[str, Any]]:
+    """The rows of a table as dictionaries."""
+    assert found is not None
+    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", ["flop", "instruction"])
+def test_points_carry_the_columns_of_the_contract(store: Store, kind: Any) -> None:
+    publish(store, [FMA])
+    found = compute_roofline(store, "latest", kind=kind, levels=["hbm", "l2", "vl1d", "lds"])
+    assert set(CONTRACT) <= set(found.points.columns) and "n" in found.points.columns
+    assert [r["level"] for r in records(found.points)] == ["hbm", "l2", "vl1d", "lds"]
+    assert all(isinstance(r["time_ns"], int) for r in records(found.points))
+    assert {r["unit"] for r in records(found.points)} == {"GFLOP/s" if kind == "flop" else "GIPS"}
+
+
+def test_the_samples_have_bandwidth_and_say_what_was_not_collected(samples: Store) -> None:
+    found = compute_roofline(samples, "yax_before")
+    hbm = records(found.points)[0]
+    assert hbm["bandwidth"] == pytest.approx(652.7, abs=0.1) and hbm["status"] == "not_collected"
+    assert hbm["bound"] == "unknown" and "missing" in hbm["reason"]
+    assert "theoretical" in found.notes[1] and found.ceiling_source == "theoretical"
+    assert found.notes[0].startswith("Not counted: valu.f16")
+    (call,) = (c for c in found.next if c.tool == "plan_profile")
+    assert plan_profile(samples, **call.arguments).whole_total > 0
+    (call,) = (c for c in compute_roofline(samples, "yax_before", kind="instruction").next if c.tool == "plan_profile")
+    assert plan_profile(samples, **call.arguments).whole_total > 0
+
+
+def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_they_are_asked_for(store: Store) -> None:
+    publish(store, [FMA])
+    found = compute_roofline(store, "latest")
+    assert [r["level"] for r in records(found.points)] == ["hbm"]
+    assert "No bytes moved, so no point: #1 l2, #1 vl1d, #1 lds." in found.notes
+    asked = compute_roofline(store, "latest", levels=["l2"])
+    assert [r["bytes"] for r in records(asked.points)] == [0] and not any("No point" in n for n in asked.notes)
+
+
+def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> None:
+    columns = ("rank", "kernel", "level", "bytes", "operations", "status", "reason")
+    lacks = "not_collected"
+    rows = [[1, "a", "hbm", None, 8.0, lacks, "x"], [1, "a", "l2", None, 8.0, lacks, "y"],
+            [2, "b", "hbm", 64.0, 8.0, "ok", None], [2, "b", "l2", 0.0, 8.0, "ok", None],
+            [2, "b", "lds", None, 8.0, lacks, "z"], [3, "c", "hbm", 0.0, 8.0, "ok", None],
+            [3, "c", "lds", None, 8.0, "not_supported", "bulk copies"]]  # fmt: skip
+    made = [dict(zip(columns, row, strict=True)) for row in rows]
+    numbers = {"a": "#1", "b": "#2", "c": "#3"}
+    main = roofline_summary.main_points(made, numbers, unused_levels=False)
+    assert [(row["kernel"], row["level"]) for row in main] == [("a", "hbm"), ("b", "hbm"), ("c", "hbm"), ("c", "lds")]
+    assert len(roofline_summary.main_points(made, numbers, unused_levels=True)) == len(rows)
+    moved, unknown = roofline_summary.notes_on_unused_levels(made, numbers)
+    assert moved == "No bytes moved, so no point: #2 l2."
+    assert unknown == 'Bytes or time unknown: #1 hbm, l2; #2 lds. detail="full" gives the reasons.'
+
+
+def test_ridges_are_given_per_type_and_level(store: Store) -> None:
+    publish(store, [FMA])
+    assert "matrix.bf16" not in {r["ceiling"] for r in records(compute_roofline(store, "latest").ceilings)}
+    assert set(compute_roofline(store, "latest").ceilings.columns) == {"ceiling", "value", "unit", "ridge_hbm"}
+    assert "ridge_l2" in compute_roofline(store, "latest", levels=["l2"]).ceilings.columns
+    rows = {r["ceiling"]: r for r in records(compute_roofline(store, "latest", detail="full").ceilings)}
+    assert rows["valu.f64"]["ridge_hbm"] == pytest.approx(23936 / 1638.4)
+    assert rows["matrix.bf16"]["ridge_lds"] == pytest.approx(8.0) and rows["hbm.bw"]["ridge_hbm"] is None
+
+
+def test_pipes_show_the_mixed_view(store: Store) -> None:
+    publish(store, [FMA])
+    ceilings = {"hbm.bw": 1400.0, "valu.f32": 21000.0, "l2.bw": 5000.0}
+    (short,) = records(compute_roofline(store, "latest", ceilings=ceilings).pipes)
+    assert (short["bound"], short["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in short["loads"]
+    found = compute_roofline(store, "latest", ceilings=ceilings, detail="full")
+    (row,) = records(found.pipes)
+    assert row["valu_pct"] == pytest.approx(100 * 1.5e6 * 128 / 21000 / 1e4)
+    assert row["attainable_time_ns"] == round(1.6e6 / (21000 / 128))
+    assert (row["bound"], row["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in row["why"]
+    (operation,) = records(found.operations)
+    assert (operation["operation"], operation["operations"]) == ("valu.f32", 1.5e6 * 128)
+
+
+def test_packed_code_and_recorded_ceilings_are_explained(store: Store) -> None:
+    publish(store, [FMA], ceilings=[(0, "valu.f32", "GFLOP/s", 15000.0), (0, "hbm.bw", "GB/s", 1400.0)])
+    found = compute_roofline(store, "latest")
+    notes = " ".join(found.notes)
+    assert "packed FP16 or FP32 instruction counts once" in notes and "a benchmark" in notes
+    assert records(found.points)[0]["pct_of_attainable"] > 100 and records(found.points)[0]["status"] == "ok"
+
+
+def test_mi100_is_offered_the_instruction_roofline(store: Store) -> None:
+    publish(store, [{"kernel": "k", "SQ_INSTS_VALU": 10.0}], arch="gfx908", facts=MI250X)
+    found = compute_roofline(store, "latest")
+    assert {r["status"] for r in records(found.points)} == {"not_supported"}
+    assert "no counters of floating-point operations" in found.notes[0]
+    call = found.next[0]
+    assert (call.tool, call.arguments["kind"]) == ("compute_roofline", "instruction")
+    assert records(compute_roofline(store, **call.arguments).points)[0]["status"] == "ok"
+
+
+def test_kernels_come_in_pages(store: Store) -> None:
+    publish(store, [{**FMA, "kernel": f"k{i}", "duration_ns": 1e6 - i} for i in range(7)])
+    found = compute_roofline(store, "latest", levels=["hbm"], limit=2, offset=2)
+    assert [r["kernel"] for r in records(found.points)] == ["k2", "k3"] and found.points.truncated
+    assert any("3 to 4 of 7" in n for n in found.notes)
+    single = compute_roofline(store, "latest", kernel="k5", levels=["l2", "hbm"], by="dispatch")
+    assert [(r["kernel"], r["dispatch"], r["level"]) for r in records(single.points)] == [
+        ("k5", 5, "hbm"),
+        ("k5", 5, "l2"),
+    ]
+    with pytest.raises(NotFound):
+        compute_roofline(store, "latest", kernel="nothing")
+
+
+def test_full_detail_tells_how_each_ceiling_was_found(store: Store) -> None:
+    publish(store, [FMA])
+    row = records(compute_roofline(store, "latest", detail="full").ceilings)[0]
+    assert row["ceiling"] == "hbm.bw" and "max_mclk = 1600" in row["source"] and row["kind"] == "theoretical"
+
+
+def test_a_default_answer_stays_small(store: Store) -> None:
+    name = "void benchmark_func<HIP_vector_type<float, 2u>, 256, 8u, 512u>(HIP_vector_type<float, 2u>)"
+    publish(store, [{**FMA, "kernel": f"{name} {i}"} for i in range(9)])
+    for kind in ("flop", "instruction"):
+        found = compute_roofline(store, "latest", kind=kind)  # type: ignore[arg-type]
+        assert len(render.text(found)) < 8_500 and len(json.dumps(render.structured_content(found))) < 12_000
+
+
+def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
+    """They read like sentences, and are no text of a profile that the reader has to be warned of."""
+    stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
+    found = compute_roofline(store, "vcopy", kind="instruction")
+    assert any("a linear copy" in row["walls"] for row in records(found.walls))
+    assert render.structured_content(found)["notes"] == found.notes
+
+
+def test_an_empty_profile_says_what_lacks_of_operations_and_bytes_and_claims_no_totals(store: Store) -> None:
+    launch = "SELECT 1 AS dispatch_id, 'k' AS kernel, 1000::DOUBLE AS duration_ns, 64 AS grid, 64 AS workgroup_size"
+    with store.draft() as folder:
+        for name in ("dispatches", "counters"):
+            write_table(duckdb.connect(), launch, folder / f"{name}.parquet")
+        facts = {"name": "w", "format": "torch", "vendor": "nvidia", "arch": "sm_90", "dispatches": 1, "kernels": 1}
+        done = store.publish(folder, Manifest.model_validate(facts))
+    found = compute_roofline(store, done.id)
+    (reason,) = {row[found.points.columns.index("reason")] for row in found.points.rows}
+    assert "operations: counter" in reason and "bytes: counter dram" in reason
+    assert found.pipes.rows[0][found.pipes.columns.index("status")] == "not_collected"
+    said = " ".join(found.notes)
+    assert "operations are unknown" in said and "lower bounds." not in said.split("vl1d")[0]
+
+
+def test_what_a_measured_ceiling_is_and_what_passes_it_is_told(store: Store, shared: Path) -> None:
+    done = stored(store, shared / "workloads" / "mixbench" / "MI200")
+    found = compute_roofline(store, done.id, kernel="<double", limit=1, offset=14, levels=["hbm"])
+    point = dict(zip(found.points.columns, found.points.rows[0], strict=True))
+    loads = found.pipes.rows[0][found.pipes.columns.index("loads")]
+    assert point["pct_of_bandwidth"] > 105 and "device memory 100 % (105 % of the ceiling by work)" in loads
+    said = " ".join(found.notes)
+    assert "valu.i32 (like valu.f32 x 0.5)" in said, "roofline.csv has no such row"
+    assert "rank counts the kernels of this answer" in said
+    apart = compute_roofline(store, done.id, by="launch", limit=1, levels=["hbm"])
+    assert "Launch configurations 1 to 1 of 167" in " ".join(apart.notes)

@@ -1,0 +1,111 @@
+"""The sentence that begins an answer: it states what was asked, and the text adds to it."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.catalogue.vocabulary import in_vendor_terms
+from rooflens.analysis.store.store import Store
+from rooflens.server.mcp import toolbox
+from rooflens.tests import ROOT
+from rooflens.tests.support.recordings import stored
+from rooflens.tools.answers import sentences
+from rooflens.tools.base.results import Result
+from rooflens.tools.rendering import render
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    store = Store(tmp_path_factory.mktemp("sentences"))
+    for name in ("yax_before", "yax_after", "h200_kernels", "h200_lines", "clover"):
+        stored(store, ROOT / "server" / "samples" / name, name)
+    return store
+
+
+def answered(store: Store, tool: str, **arguments: Any) -> tuple[str, str]:
+    """The first sentence, and the text of an answer."""
+    result = toolbox.answer(store, tool, arguments)
+    assert isinstance(result, Result) and result.answer
+    return result.answer, render.text(result)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "states"),
+    [
+        ("list_workloads", {}, "The store has 5 workloads; the newest is clover"),
+        ("list_workloads", {"workload": "yax_before"}, "1 launch of 1 kernel in 13.2 ms, of which yax takes 100.0 %"),
+        ("compute_metrics", {"workload": "yax_before", "metrics": ["l2.hit_rate_pct"]}, "is 0.5228 %."),
+        (
+            "compute_metrics",
+            {"workload": "yax_before", "metrics": ["l2.hit_rate_pct", "vl1d.hit_rate_pct"]},
+            "yax_before: l2.hit_rate_pct 0.5228 %, vl1d.hit_rate_pct 49.98 %.",
+        ),
+        ("compute_metrics", {"workload": "yax_before", "metrics": ["occupancy.waves"]}, "has no value: counter GRBM"),
+        ("compute_metrics", {"workload": "yax_before"}, "8 of 30 figures of yax_before have a value."),
+        (
+            "diagnose_bottleneck",
+            {"workload": "h200_kernels", "kernel": "^transpose_naive"},
+            "is limited by L1: Accesses are scattered: with a coalescing of 22.2 %",
+        ),
+        ("diagnose_bottleneck", {"workload": "yax_before"}, "Confidence 0.27, because counters that would decide"),
+        ("compute_roofline", {"workload": "h200_kernels", "kernel": "^transpose_naive"}, "is memory-bound: "),
+        ("compute_occupancy", {"workload": "clover"}, "waves per CU"),
+        ("find_hotspots", {"workload": "h200_lines", "kernel": "^transpose_naive"}, "transpose.cu:11 takes 70.4 %"),
+        ("compare_workloads", {"baseline": "yax_before", "candidate": "yax_after"}, "not like for like"),
+        ("search_metrics", {"query": "bank conflicts"}, "metrics match; the best match is lds."),
+        ("search_metrics", {"query": "zqxjk"}, "No metric matches"),
+        ("plan_profile", {"gpu": "MI300X", "metrics": ["l2.hit_rate_pct"]}, "1 metric of MI300X needs 2 runs"),
+        ("query_counters", {"sql": "SELECT count(*) AS n FROM workloads"}, "n = 5"),
+        ("query_counters", {"sql": "SELECT * FROM workloads WHERE false"}, "The query returns no rows."),
+        ("list_devices", {}, "This machine has "),
+    ],
+)
+def test_the_first_line_answers(tool: str, arguments: dict[str, Any], states: str, store: Store) -> None:
+    sentence, text = answered(store, tool, **arguments)
+    assert states in sentence
+    assert text.splitlines()[0] == sentence
+
+
+def test_rows_that_speak_for_themselves_have_no_sentence(store: Store) -> None:
+    result = toolbox.answer(store, "query_counters", {"sql": "SELECT name, arch FROM workloads"})
+    assert isinstance(result, Result) and result.answer is None and render.text(result).startswith("table\n")
+
+
+def test_every_wording_is_used_and_every_code_has_one() -> None:
+    stated = {f"{group}.{name}" for group, entries in sentences._sentences().items() for name in entries}
+    files = [file for layer in ("tools", "server") for file in (ROOT / layer).rglob("*.py")]
+    code = "".join(file.read_text(encoding="utf-8") for file in files)
+    used = set(re.findall(r"\"([a-z]+\.[a-z_]+)\"", code))
+    states = {"run.queued", "run.running", "run.done", "run.partial", "run.failed", "run.cancelled"}
+    states |= {"trace.range", "trace.work", "trace.whole"}
+    states |= {"draft.fact", "draft.limit"}
+    states |= {"queried.not_finite", "queried.big_integers", "queried.cut_cells"}
+    assert stated - used - states == set()
+
+
+def test_a_text_about_nvidia_uses_nvidias_words_and_names_of_metrics_stay(store: Store) -> None:
+    _, text = answered(store, "diagnose_bottleneck", workload="h200_kernels", top_n=10)
+    sentences_only = re.sub(r"[a-z_]+\.[a-z_]+", "", text)
+    assert not re.search(r"\b(LDS|work-groups?|wavefronts?|VGPRs?|CUs?)\b", sentences_only)
+    assert "shared memory" in text and "warp" in text and "lds." in text
+
+
+def test_words_are_replaced_only_as_whole_words_and_keep_their_case() -> None:
+    text = "Waves in work-groups use LDS (shared memory), lds.bw_gbs, occupancy.waves and load_LDS."
+    told = "Warps in thread blocks use shared memory, lds.bw_gbs, occupancy.waves and load_LDS."
+    assert in_vendor_terms(text, "sm_90") == told
+    assert in_vendor_terms(text, "gfx90a") == in_vendor_terms(text, None) == text
+
+
+def test_names_that_a_sentence_quotes_keep_their_words() -> None:
+    figure = SimpleNamespace(waves_per_cu=8, occupancy_pct=12.5)
+    text = sentences.sentence("occupancy.allowed", "sm_90", figure=figure, limiters="LDS of wave<int>", unknown="?")
+    assert text == "Resources (LDS of wave<int>) allow 8 warps per SM, 12.5 %. ?."
+
+
+def test_waves_of_blocks_are_nvidias_own_term() -> None:
+    assert in_vendor_terms("The grid takes 1.6 waves of blocks.", "sm_90") == "The grid takes 1.6 waves of blocks."

@@ -1,0 +1,234 @@
+"""profile_command, get_run and cancel_run in one process, with a stand-in for perf and the real one where it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
+from rooflens.analysis.comparison.experiment_log import entries
+from rooflens.analysis.store.store import Store
+from rooflens.tests.standins.perf import install
+from rooflens.tests.support.waiting import ended, until
+from rooflens.tools import profile_command as profiling
+from rooflens.tools.cancel_run import cancel_run
+from rooflens.tools.device.machine.survey import Machine
+from rooflens.tools.get_run import RunResult, get_run
+from rooflens.tools.profile_command import profile_command
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.program_revision import identify_binary
+from rooflens.tools.running.run_state import ProfileRun, read_record
+
+METRICS = ["task-clock", "page-faults"]
+Profile = Callable[..., RunResult]
+
+
+@pytest.fixture
+def profile(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Profile]:
+    """``profile(code, ...)`` profiles Python code on the processor."""
+    (runtime := tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("PATH", f"{install(tmp_path / 'bin')}:{os.environ['PATH']}")
+
+    def run(code: str, *arguments: str, **more: object) -> RunResult:
+        command = [sys.executable, "-c", code, *arguments]
+        found = profile_command(store, command, **{"gpu": "cpu", "metrics": METRICS, **more})  # type: ignore[arg-type]
+        return found if "wait_s" in more else ended(store, found)
+
+    yield run
+    launch.stop_all()
+
+
+def test_a_profiled_command_becomes_a_workload_with_its_kernels(store: Store, profile: Profile) -> None:
+    done = profile("print(sum(range(10**5)))", name="sums", tags=["first"])
+    assert (done.state, done.steps_done, done.steps, done.problem) == ("done", 1, 1, None)
+    found = store.resolve("sums")
+    assert found.id == done.workload and found.tags == ["first"] and found.arch == "cpu" and found.vendor == "cpu"
+    assert found.command == f"{sys.executable} -c 'print(sum(range(10**5)))'"
+    assert "page-faults" in found.counters
+    assert done.kernels and done.kernels.rows[0][1] == Path(sys.executable).name.split(".")[0]
+    assert done.next[0].arguments["workload"] == done.workload
+    assert get_run(store, done.run_id).workload == done.workload
+    assert not (store.run_folder(done.run_id) / "out").exists(), "outputs are not needed any more"
+
+
+def test_the_record_of_a_run_says_what_was_run_and_how(store: Store, profile: Profile, tmp_path: Path) -> None:
+    done = profile("pass", name="mine", tags=["a"], env={"SIZE": "canary-size"}, cwd=str(tmp_path), change="unrolled")
+    run = read_record(store.run_folder(done.run_id))
+    assert isinstance(run, ProfileRun)
+    assert (run.name, run.command, run.cwd) == ("mine", f"{sys.executable} -c pass", str(tmp_path))
+    assert (run.profiler, run.request.target, run.steps, run.variables) == ("perf", "cpu", ["run_1"], ["SIZE"])
+    assert "page-faults" in run.counters["run_1"] and (run.tags, run.change) == (["a"], "unrolled")
+
+
+def test_several_runs_are_several_dispatches(store: Store, profile: Profile) -> None:
+    done = profile("pass", repeats=3)
+    assert done.steps == 3 and store.resolve("latest").dispatches == 3
+    assert "3 runs of the program under perf" in done.notes[0]
+
+
+def test_arguments_folder_and_variables_arrive_as_given(profile: Profile, store: Store, tmp_path: Path) -> None:
+    (folder := tmp_path / "project").mkdir()
+    code = "import os, sys; open('seen', 'w').write(repr((sys.argv[1:], os.environ['SIZE'])))"
+    done = profile(code, "; touch x", "$(id)", "a\nb", "--", "-o", cwd=str(folder), env={"SIZE": "canary-size"})
+    assert done.state == "done"
+    assert (folder / "seen").read_text() == repr((["; touch x", "$(id)", "a\nb", "--", "-o"], "canary-size"))
+    assert [p.name for p in folder.iterdir()] == ["seen"]
+    assert "SIZE" in _everything(store) and "canary-size" not in _everything(store), "variables by name, not value"
+
+
+def test_a_secret_of_the_server_appears_nowhere(
+    profile: Profile, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "canary-8e7d6c5b4a-secret"
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
+    steal = f"import os, sys; sys.exit(str(dict(os.environ)) + '\\n{secret}')"
+    failed = profile(steal)
+    assert failed.state == "failed" and failed.output
+    assert secret not in failed.model_dump_json() and "[withheld]" in failed.output
+    assert secret not in _everything(store)
+    assert profile("import os; raise SystemExit('DEPLOY_TOKEN' in os.environ)").state == "done"
+
+
+def test_a_stated_hypothesis_and_change_go_into_the_experiment_log_with_the_workload(
+    profile: Profile, store: Store
+) -> None:
+    done = profile("pass", hypothesis="the loop\nwaits", change="unrolled")
+    plain = profile("pass")
+    assert done.state == plain.state == "done"
+    noted = [(e.kind, e.workload, e.hypothesis, e.change, e.outcomes) for e in entries(store)]
+    assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
+    rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows
+    assert rows == [[done.workload, None, None, "the loop waits", "unrolled", None]]
+
+
+def test_the_log_names_the_file_that_was_really_profiled(profile: Profile, store: Store, tmp_path: Path) -> None:
+    program = tmp_path / "built.py"
+    program.write_text("pass")
+    identity = identify_binary([sys.executable, "-u", str(program)], str(tmp_path), os.defpath)
+    assert identity is not None and identity.path == str(program.resolve())
+    assert (identity.size, identity.sha256) == (4, hashlib.sha256(b"pass").hexdigest())
+    assert identify_binary(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
+    done = profile("pass", change="rebuilt")
+    columns = "program, program_bytes, program_sha256, program_modified"
+    (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
+    real = Path(row[0])
+    assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
+
+
+def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Store, profile: Profile) -> None:
+    failed = profile("import sys; sys.stderr.write('line\\n' * 50 + 'no input file'); sys.exit(3)")
+    assert failed.state == "failed" and failed.workload is None
+    assert failed.problem and "status 3" in failed.problem
+    assert failed.output and failed.output.endswith("no input file") and failed.output.count("\n") < 20
+    assert not store.scan()[0]
+
+
+def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Profile, tmp_path: Path) -> None:
+    code = f"from pathlib import Path; p = Path({str(tmp_path)!r}, 'n'); n = p.exists() and len(p.read_text()) or 0\n"
+    failed = profile(f"{code}p.write_text('x' * (n + 1)); raise SystemExit(n == 2)", repeats=4)
+    assert (failed.state, failed.partial, failed.steps_done) == ("failed", True, 2)
+    found = store.resolve(failed.workload or "")
+    assert found.dispatches == 2 and "partial" in found.tags and "2 of 4 runs" in found.warnings[0].text
+
+
+def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
+    store: Store, profile: Profile, tmp_path: Path
+) -> None:
+    leave = tmp_path / "leave"
+    begun = profile(f"import os, time\nwhile not os.path.exists({str(leave)!r}): time.sleep(0.01)", wait_s=0)
+    assert begun.state in ("queued", "running") and begun.workload is None
+    assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
+    assert get_run(store, "latest").state in ("queued", "running")
+    leave.touch()
+    done = ended(store, get_run(store, begun.run_id, wait_s=50))
+    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
+
+
+def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile: Profile) -> None:
+    first = profile("import time; time.sleep(600)", wait_s=0)
+    until(lambda: get_run(store, first.run_id).state == "running")
+    second = profile("pass", wait_s=0.6)
+    while second.progress == "starting":
+        second = get_run(store, second.run_id, wait_s=0.1)
+    assert second.state == "queued" and "waiting for the processor: 1 run" in second.progress
+    assert cancel_run(store, second.run_id).state == "cancelled"
+    ended = cancel_run(store, first.run_id)
+    assert ended.state == "cancelled" and ended.workload is None
+    assert "had ended already" in cancel_run(store, first.run_id).notes[-1]
+    assert profile("pass").state == "done", "the processor is free again"
+
+
+def test_a_time_limit_is_told_in_words(profile: Profile) -> None:
+    failed = profile("import time; time.sleep(600)", timeout_s=0.5)
+    assert failed.state == "failed" and failed.problem and "longer than 0.5 s" in failed.problem
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "words"),
+    [
+        ({"cwd": "relative"}, BadArgument, "not an absolute path"),
+        ({"metrics": ["no such metric"]}, BadArgument, "no such metric"),
+        ({"profiler": "perff"}, NotFound, "perf"),
+        ({"gpu": None, "profiler": "ncu"}, MissingTool, "No NVIDIA GPU"),
+        ({"kernel": "abc"}, BadArgument, "kernel"),
+        ({"launches": [3]}, BadArgument, "range"),
+        ({"launches": [3, 2]}, BadArgument, "range"),
+        ({"name": "latest"}, BadArgument, "newest"),
+        ({"tags": ["a\x1b[2J"]}, BadArgument, "tag"),
+        ({"env": {"A=": "x"}}, BadArgument, "variable"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_anything_starts(
+    store: Store,
+    profile: Profile,
+    monkeypatch: pytest.MonkeyPatch,
+    more: dict[str, object],
+    kind: type[Exception],
+    words: str,
+) -> None:
+    monkeypatch.setattr(profiling, "survey", lambda roots: _without_gpus(roots))
+    with pytest.raises(kind, match=words):
+        profile("pass", **more)
+    assert not store.runs.exists() or not list(store.runs.iterdir())
+
+
+def test_a_run_that_nobody_started_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound, match="profile_command starts one"):
+        get_run(store, "run-0123456789abcdef")
+    with pytest.raises(NotFound):
+        cancel_run(store, "latest")
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
+def test_the_real_perf_counts_software_events(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (runtime := tmp_path / "runtime").mkdir(mode=0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    try:
+        done = ended(store, profile_command(store, ["sh", "-c", "exit 0"], gpu="cpu", metrics=METRICS))
+    finally:
+        launch.stop_all()
+    if done.state == "failed" and "perf_event" in (done.problem or ""):
+        pytest.skip("this machine forbids perf")
+    assert done.state == "done", done.problem
+    assert store.resolve("latest").dispatches == 1 and done.kernels and done.kernels.rows[0][3] > 0
+
+
+def _without_gpus(roots: object) -> Machine:
+    from rooflens.tools.device.machine.model import Roots
+    from rooflens.tools.device.machine.survey import survey
+
+    machine = survey(Roots())
+    return Machine([d for d in machine.devices if d.vendor == "cpu"], machine.profilers, machine.verdicts, [])
+
+
+def _everything(store: Store) -> str:
+    """Every byte in the store."""
+    return "".join(p.read_bytes().decode("latin-1") for p in store.root.rglob("*") if p.is_file())

@@ -1,0 +1,175 @@
+"""Profiling on NVIDIA from the question to the workload, without an NVIDIA GPU: stand-ins play CUPTI and ncu.
+
+What is tested is everything around the measurement: the recorder, the plan, ncu's filters, the run, the import. The
+stand-in of ncu gives every launch its number in the program as its counters.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.store.store import Store
+from rooflens.tests.standins.ncu import install
+from rooflens.tests.support.cupti_kit import Kit, kits  # noqa: F401  a fixture
+from rooflens.tests.support.waiting import ended
+from rooflens.tools import profile_command as profiling
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.device.machine.model import Device, InstalledProfiler
+from rooflens.tools.device.machine.survey import Machine
+from rooflens.tools.get_run import RunResult, get_run
+from rooflens.tools.list_workloads import list_workloads
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.running import start as launch
+from rooflens.tools.running.drivers.ncu import command as ncu
+from rooflens.tools.running.job import Step
+
+COUNTER = "smsp__inst_executed.sum"
+INNER = 6
+PROGRAM = {"step": [0, *range(1, INNER + 1), INNER + 1], "after": [INNER + 2]}
+"""Launches of program.c by range, the last of the step by another thread."""
+
+
+class Node:
+    """A machine with one NVIDIA GPU, as far as rooflens can see."""
+
+    def __init__(self, folder: Path, kit: Kit, patch: pytest.MonkeyPatch) -> None:
+        self.store, self.kit = Store(folder / "store"), kit
+        (runtime := folder / "runtime").mkdir(mode=0o700)
+        patch.setenv("XDG_RUNTIME_DIR", str(runtime))
+        found = InstalledProfiler(
+            name="ncu", vendor="nvidia", path=install(folder / "bin"), version="2025.3.1", usable=True
+        )
+        gpu = Device(vendor="nvidia", index=0, name="NVIDIA H200", arch="sm_90", supported=True, uuid="GPU-0")
+        patch.setattr(profiling, "survey", lambda roots: Machine([gpu], [found], {}, []))
+
+        def times(command: Any, out: str, *, timeline: bool) -> Step:
+            env = kit.recorder.environment(f"{out}/timing", timeline=timeline)
+            return Step("timing", tuple(command), env=env, durable=True)
+
+        patch.setattr(ncu, "recorded_times", times)
+
+    def profile(self, **asked: Any) -> RunResult:
+        command = [str(self.kit.program), str(INNER), "return"]
+        run = profiling.profile_command(self.store, command, **{"metrics": [COUNTER], "launches": 2, **asked})
+        return ended(self.store, run)
+
+    def counted(self, run: RunResult) -> dict[int, int]:
+        """Launch -> the launch whose counter it was given."""
+        assert run.state == "done", (run.problem, run.output, run.notes)
+        sql = f'SELECT dispatch_id, "{COUNTER}"::INT - 1 FROM counters WHERE "{COUNTER}" IS NOT NULL ORDER BY 1'
+        return dict(query_counters(self.store, sql, run.workload).table.rows)
+
+
+@pytest.fixture
+def node(tmp_path: Path, kits: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:  # noqa: F811
+    yield Node(tmp_path, kits(130000), monkeypatch)
+    launch.stop_all()
+
+
+def test_a_sample_of_all_launches_is_counted(node: Node) -> None:
+    found = node.counted(node.profile())
+    assert found == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}, "two of each of the two inner sizes"
+
+
+def test_launches_of_a_range_are_counted_those_of_its_other_thread_too(node: Node) -> None:
+    run = node.profile(range="step", launches=1)
+    assert node.counted(run) == {0: 0, 1: 1, 2: 2, 7: 7}
+    assert set(PROGRAM["step"]) >= {0, 1, 2, 7} and not any("skipped" in warning.lower() for warning in run.warnings)
+    assert any("of the launches of the range in a timing run" in note for note in run.notes)
+    assert not any("a timing run of" in warning for warning in run.warnings), "stated once"
+    assert any("restricted to the range" in note for note in run.notes)
+    rows = list_workloads(node.store, str(run.workload), by="range").table.rows
+    assert [row[:3] for row in rows if row[0] in ("step", "(no range)")] == [["step", 1, 8], ["(no range)", None, 1]]
+    found = compute_metrics(node.store, str(run.workload), ["dispatch.duration_ns"], by="range")
+    assert "step" in {row[found.table.columns.index("range")] for row in found.table.rows}
+
+
+def test_a_range_that_nobody_opened_ends_the_run_with_near_names(node: Node) -> None:
+    run = node.profile(range="stop")
+    assert run.state == "failed" and run.problem is not None and "step" in run.problem
+
+
+def test_what_ncu_cannot_do_is_refused_before_anything_starts(node: Node) -> None:
+    with pytest.raises(BadArgument, match="backslash"):
+        node.profile(range="a\\b")
+    with pytest.raises(BadArgument, match="vLLM and SGLang") as told:
+        profiling.profile_command(node.store, pid=1)
+    assert "budget_s" in told.value.fix
+    assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
+
+
+def test_hot_spots_alone_measure_the_launches_that_a_run_for_times_chose(node: Node) -> None:
+    run = node.profile(metrics=["hotspots"])
+    assert run.state == "done", (run.problem, run.output)
+    held = node.store.resolve(str(run.workload))
+    assert held.dispatches == INNER + 3 and held.sampled
+    steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
+    assert steps == ["timing", "hotspots"]
+    assert any("section SourceCounters" in note for note in run.notes)
+
+
+def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None:
+    run = node.profile(metrics=["hotspots", COUNTER], budget_s=60)
+    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}
+    steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
+    assert steps == ["timing", "pass_1", "hotspots"]
+
+
+LONG_KERNELS = {"STANDIN_KERNEL_NS": "50000000"}
+"""The time of the program is that of its kernels."""
+
+
+def test_without_named_metrics_a_timeline_and_hot_lines_come_beside_the_usual_counters(node: Node) -> None:
+    run = node.profile(metrics=None, launches=None, env=LONG_KERNELS)
+    assert run.state == "done", (run.problem, run.output, run.notes)
+    steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
+    assert steps == ["timing", "pass_1", "hotspots"]
+    held = node.store.resolve(str(run.workload))
+    assert held.events and held.dispatches == INNER + 3
+
+
+def test_a_run_whose_unasked_hot_lines_fail_keeps_its_counters(node: Node, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "ncu"
+    begin, rest = program.read_text().split("\n", 1)
+    refuses = 'import sys\nif "--section" in sys.argv: sys.exit("==ERROR== Unable to find section")'
+    program.write_text(f"{begin}\n{refuses}\n{rest}")
+    run = node.profile(metrics=None, launches=None, env=LONG_KERNELS)
+    assert run.state == "done", (run.problem, run.output, run.notes)
+    assert any("Without hotspots" in note for note in get_run(node.store, run.run_id, detail="full").notes)
+    assert node.store.resolve(str(run.workload)).counters
+
+
+def test_kernels_without_which_the_program_is_hardly_faster_are_not_counted_unless_asked_for(node: Node) -> None:
+    run = node.profile(metrics=None, launches=None)
+    assert run.state == "done" and run.round is not None
+    assert run.steps_done == 1 and not node.store.resolve(str(run.workload)).counters
+    assert run.round.not_counted and "even without its kernels" in run.round.not_counted
+    assert run.round.time[0].startswith("device: kernels run for ") and run.round.attempts and run.arch == "sm_90"
+    assert set(run.round.stages) == {"timing", "planning", "import", "analysis"}
+    assert [call.arguments.get("by") for call in run.next] == [None, "host_line"]
+    assert not list((next(node.store.runs.iterdir())).glob("timing*")), "what was imported to plan has been moved"
+    assert node.counted(node.profile(metrics=[COUNTER])), "as they are by name"
+
+
+def test_a_round_with_a_baseline_says_how_long_the_program_took_before_and_now(node: Node) -> None:
+    # Stated by the stand-in, so that no busy machine comes near it.
+    slow = node.profile(metrics=["timeline"], launches=None, env={"STANDIN_KERNEL_NS": "9000000000"})
+    fast = node.profile(metrics=["timeline"], launches=None, baseline=str(slow.workload))
+    assert fast.round is not None and fast.round.program_speedup is not None and fast.round.changed is not None
+    assert fast.round.program_speedup > 10 and fast.round.changed.startswith("From its first to its last device work")
+
+
+def test_a_program_is_ended_after_the_last_launch_that_is_counted(node: Node) -> None:
+    began = time.monotonic()
+    run = node.profile(env={"STANDIN_NCU_GOES_ON": "60"})
+    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)} and not run.partial
+    assert time.monotonic() - began < 30, "the rest of the program is of no use"
+    held = node.store.resolve(str(run.workload))
+    assert "partial" not in held.tags and not any("was ended" in note for note in run.notes)

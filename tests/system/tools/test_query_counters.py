@@ -1,0 +1,494 @@
+"""query_counters: right rows, well-shaped, with errors that help."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
+from rooflens.analysis.store.store import Manifest, Store
+from rooflens.analysis.tables import derived_tables, schema
+from rooflens.analysis.tables.declaration import Row
+from rooflens.analysis.workload import Workload
+from rooflens.tests.support.waiting import cpu_s, until
+from rooflens.tests.system.tools.isolation.test_child import gone
+from rooflens.tools import query_counters as query
+from rooflens.tools.base.arguments import model, validate_arguments
+from rooflens.tools.query_counters import QueryResult, query_counters
+from rooflens.tools.sql import references
+
+
+def rows(store: Store, sql: str, **more: Any) -> list[list[Any]]:
+    return query_counters(store, sql, **more).table.rows
+
+
+def offer_metrics(patch: pytest.MonkeyPatch, metric_rows: Callable[[Workload], list[Row]]) -> None:
+    """Let every workload have the rows given as its metrics."""
+    metrics = replace(derived_tables()["metrics"], rows=metric_rows, exists=lambda _: True)
+    patch.setitem(derived_tables(), "metrics", metrics)
+
+
+def text_of(result: QueryResult) -> str:
+    """The answer as strict JSON: NaN or Infinity would raise."""
+    return json.dumps(result.model_dump(), allow_nan=False)
+
+
+# -- what is read ----------------------------------------------------------------------------
+
+
+def test_an_aggregate_over_counters_gives_rows_units_and_a_total(store: Store, workload: Manifest) -> None:
+    found = query_counters(
+        store,
+        "SELECT kernel, count(*) AS n, sum(SQ_WAVES) AS w, avg(duration_ns) AS t FROM counters GROUP BY 1 ORDER BY 1",
+    )
+    assert found.table.columns == ["kernel", "n", "w", "t"]
+    assert found.table.units == [None, None, None, "ns"]
+    assert found.table.rows[0] == ["kernel_0", 5, 64.0 * (1 + 5 + 9 + 13 + 17), 108.0]
+    assert (found.table.total_rows, found.table.truncated, found.notes) == (4, False, [])
+
+
+def test_null_is_not_collected_and_zero_is_measured(store: Store, workload: Manifest) -> None:
+    assert rows(store, "SELECT TCC_MISS_sum FROM counters ORDER BY dispatch_id LIMIT 5") == [[0], [1], [2], [3], [None]]
+
+
+def test_a_named_workload_is_read_alone_and_none_means_all(
+    store: Store, workload: Manifest, make_workload: Any
+) -> None:
+    other = make_workload("second", {"OTHER": "i"}, dispatches=7)
+    sql = "SELECT workload, count(*) FROM dispatches GROUP BY 1 ORDER BY 2"
+    assert rows(store, sql) == [[other.id, 7], [workload.id, 20]]
+    assert rows(store, sql, workload="second") == [[other.id, 7]]
+    assert rows(store, sql, workload="latest") == [[other.id, 7]]
+
+
+def test_counters_of_different_workloads_unite_with_null(store: Store, workload: Manifest, make_workload: Any) -> None:
+    make_workload("second", {"OTHER": "i"}, dispatches=7)
+    assert rows(store, "SELECT count(*), count(OTHER), count(SQ_WAVES) FROM counters") == [[27, 7, 20]]
+    with pytest.raises(NotFound):
+        query_counters(store, "SELECT OTHER FROM counters", workload="first")
+
+
+def test_all_tables_exist_and_are_described_even_when_empty(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer_metrics(monkeypatch, lambda _: [])
+    assert [name for (name,) in rows(store, "SHOW TABLES")] == sorted(schema())
+    for table in schema():
+        query_counters(store, f"SELECT count(*) FROM {table}")
+    described = [row[0] for row in rows(store, "DESCRIBE counters")]
+    assert described[-3:] == ["SQ_WAVES", "TCC_HIT_sum", "TCC_MISS_sum"]
+    listed = rows(store, "SELECT column_name FROM information_schema.columns WHERE table_name = 'counters'")
+    assert [name for (name,) in listed] == described
+
+
+def test_the_time_of_a_pass_is_a_column_though_the_manifest_does_not_name_it(store: Store, make_workload: Any) -> None:
+    make_workload("passes", {"SQ_X@P2": "i", "duration_ns@P3": "5"})
+    found = query_counters(store, 'SELECT max("SQ_X@P2"), max("duration_ns@P3") FROM counters')
+    assert (found.table.rows, found.table.units) == ([[19.0, 5.0]], [None, "ns"])
+
+
+def test_manifests_show_as_workloads_and_facts(store: Store, workload: Manifest) -> None:
+    assert rows(store, "SELECT workload, name, arch, tags, dispatches FROM workloads") == [
+        [workload.id, "first", "gfx942", "a,b", 20]
+    ]
+    assert rows(store, "SELECT fact, value FROM facts") == [["cu", 304.0]]
+
+
+def test_an_empty_store_answers_with_empty_tables_and_says_so(store: Store) -> None:
+    found = query_counters(store, "SELECT * FROM dispatches")
+    assert found.table.rows == [] and found.table.columns == list(schema()["dispatches"].columns)
+    assert any("no workloads" in note for note in found.notes)
+
+
+def test_a_damaged_workload_is_left_out_with_a_note(store: Store, workload: Manifest, make_workload: Any) -> None:
+    broken = make_workload("second")
+    os.truncate(store.root / f"workload={broken.id}" / "dispatches.parquet", 10)
+    found = query_counters(store, "SELECT count(*) FROM dispatches")
+    assert found.table.rows == [[20]] and any(broken.id in note for note in found.notes)
+
+
+def test_a_workload_that_vanishes_meanwhile_is_a_store_problem(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = workload.model_copy(update={"id": "gone"})
+    monkeypatch.setattr(Store, "resolve", lambda *_: gone)
+    with pytest.raises(StoreProblem) as error:
+        query_counters(store, "SELECT count(*) FROM dispatches", workload="first")
+    assert str(store.root) not in error.value.text
+
+
+# -- tables computed on request ----------------------------------------------------------------
+
+
+def test_a_provider_is_asked_only_when_its_table_is_named(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def metrics(opened: Workload) -> list[Row]:
+        asked.append(opened.id)
+        return [{"workload": opened.id, "kernel": "k", "metric": "l2.hit_rate_pct", "value": math.nan, "n": 3}]
+
+    offer_metrics(monkeypatch, metrics)
+    rows(store, "SELECT 'metrics' FROM dispatches")
+    rows(store, "WITH metrics AS (SELECT 1 AS x) SELECT x FROM metrics")
+    rows(store, "DESCRIBE metrics")
+    assert asked == []
+    found = query_counters(store, "SELECT metric, value, n, reason FROM metrics")
+    assert found.table.rows == [["l2.hit_rate_pct", None, 3, None]] and asked == [workload.id]
+
+
+def test_the_time_of_a_provider_does_not_count(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, passed = time.monotonic, [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + passed[0])
+
+    def slow(_: Workload) -> list[Row]:
+        passed[0] += 3600
+        return [{"metric": "m"}]
+
+    offer_metrics(monkeypatch, slow)
+    assert rows(store, "SELECT metric FROM metrics", timeout_s=60) == [["m"]]
+
+
+# -- only what is needed is copied -------------------------------------------------------------
+
+SHAPES = [
+    "SELECT kernel, sum(SQ_WAVES) FROM counters GROUP BY ALL ORDER BY ALL",
+    "SELECT * FROM counters ORDER BY dispatch_id",
+    "SELECT * FROM counters LIMIT 3",
+    "SELECT kernel FROM counters LIMIT 3 OFFSET 2",
+    "SELECT c.* EXCLUDE (workload) FROM counters c ORDER BY dispatch_id LIMIT 2",
+    "SELECT * REPLACE (SQ_WAVES + 1 AS SQ_WAVES) FROM counters ORDER BY dispatch_id LIMIT 2",
+    "SELECT COLUMNS('TCC.*') FROM counters ORDER BY dispatch_id",
+    "SELECT sum(COLUMNS(* EXCLUDE (workload, kernel, host))) FROM counters",
+    "FROM counters ORDER BY dispatch_id LIMIT 2",
+    "TABLE facts",
+    "SELECT c FROM counters c ORDER BY dispatch_id LIMIT 1",
+    "SELECT counters FROM counters ORDER BY dispatch_id LIMIT 1",
+    "SELECT a.b FROM counters a(b, c, d) LIMIT 1",
+    "SELECT #2 FROM counters ORDER BY 1 LIMIT 1",
+    "SELECT count(*) FROM counters NATURAL JOIN dispatches",
+    "SELECT count(*) FROM counters c JOIN dispatches d USING (workload, dispatch_id, kernel)",
+    "SELECT kernel_0 FROM (PIVOT (SELECT kernel, vgpr FROM dispatches) ON kernel IN ('kernel_0') USING sum(vgpr))",
+    "PIVOT counters ON kernel IN ('kernel_0') USING sum(SQ_WAVES) GROUP BY duration_ns ORDER BY ALL",
+    "SELECT * FROM (UNPIVOT (SELECT kernel, vgpr, sgpr FROM dispatches) ON vgpr, sgpr) ORDER BY ALL",
+    "WITH t AS (SELECT kernel, duration_ns AS d FROM dispatches) SELECT * FROM t ORDER BY ALL LIMIT 4",
+    "WITH dispatches AS (SELECT * FROM dispatches) SELECT count(DISTINCT vgpr) FROM dispatches",
+    "SELECT (SELECT max(SQ_WAVES) FROM counters c WHERE c.kernel = d.kernel) FROM dispatches d ORDER BY ALL",
+    "SELECT kernel, vgpr FROM dispatches UNION ALL BY NAME SELECT kernel, SQ_WAVES FROM counters ORDER BY ALL",
+    "SELECT sq_waves, Counters.TCC_hit_SUM FROM COUNTERS ORDER BY ALL LIMIT 3",
+    "SELECT lag(vgpr) OVER w FROM dispatches WINDOW w AS (PARTITION BY kernel ORDER BY dispatch_id) ORDER BY ALL",
+    "WITH RECURSIVE r AS (SELECT 0 AS dispatch_id UNION ALL SELECT dispatch_id + 1 FROM r WHERE dispatch_id < 3) "
+    "SELECT SQ_WAVES FROM r JOIN counters USING (dispatch_id) ORDER BY ALL",
+    "SELECT count(DISTINCT column_name) FROM information_schema.columns, (SELECT SQ_WAVES FROM counters LIMIT 1)",
+    "SUMMARIZE facts",
+    "SELECT kernel FROM dispatches d SEMI JOIN counters c ON c.dispatch_id = d.dispatch_id AND SQ_WAVES > 700",
+]
+
+
+@pytest.mark.parametrize("sql", SHAPES)
+def test_copying_only_what_is_named_changes_no_answer(
+    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    lean = query_counters(store, sql).table
+
+    def everything(tree: Any, known: Any) -> Any:
+        found = real(tree, known)
+        found.whole = set(found.tables)
+        return found
+
+    real = references.references
+    monkeypatch.setattr(query, "references", everything)
+    monkeypatch.setattr(query, "rows_needed", lambda *_: None)
+    assert lean.rows and lean == query_counters(store, sql).table
+
+
+def test_a_star_over_too_much_data_is_refused_at_once_with_advice(store: Store, make_workload: Any) -> None:
+    make_workload("wide", dispatches=5).model_dump()
+    huge = store.scan()[0][0].model_copy(update={"dispatches": 100_000_000})
+    folder = store.root / f"workload={huge.id}"
+    (folder / "manifest.json").write_text(huge.model_dump_json())
+    with pytest.raises(LimitExceeded, match="Name the columns"):
+        query_counters(store, "SELECT * FROM counters ORDER BY duration_ns")
+    assert len(rows(store, "SELECT * FROM counters LIMIT 3")) == 3
+
+
+# -- the shape of an answer ----------------------------------------------------------------------
+
+
+def test_units_follow_columns_casts_aggregates_and_subqueries(store: Store, workload: Manifest) -> None:
+    sql = (
+        "WITH t AS (SELECT kernel, max(lds_bytes) AS l, sum(duration_ns) AS d, sum(duration_ns) / 1e6 AS ms "
+        "FROM dispatches GROUP BY 1) SELECT * FROM t"
+    )
+    assert query_counters(store, sql).table.units == [None, "bytes", "ns", None]
+    found = query_counters(
+        store, "SELECT start_ns, duration_ns::INT, avg(d.grid) OVER (), count(*) OVER () FROM dispatches d"
+    )
+    assert found.table.units == ["ns", "ns", "work-items", None]
+    assert query_counters(store, "EXPLAIN SELECT start_ns, end_ns FROM dispatches").table.units == [None, None]
+
+
+def test_a_limit_cuts_and_reports_the_exact_total(store: Store, workload: Manifest) -> None:
+    for sql in (
+        "SELECT * FROM dispatches",
+        "SELECT dispatch_id FROM dispatches ORDER BY 1",
+        "SELECT kernel FROM counters",
+    ):
+        found = query_counters(store, sql, limit=6)
+        assert (len(found.table.rows), found.table.total_rows, found.table.truncated) == (6, 20, True)
+        assert "first 6 of 20" in found.notes[0]
+    exact = query_counters(store, "SELECT kernel FROM counters", limit=20).table
+    assert (exact.total_rows, exact.truncated) == (20, False)
+    own = query_counters(store, "SELECT * FROM counters LIMIT 10 OFFSET 13", limit=5).table
+    assert (own.total_rows, own.truncated) == (7, True)
+
+
+def test_a_total_that_cannot_be_counted_soon_is_unknown(store: Store) -> None:
+    # Counting it would take days on any machine, and the query is given more time than it needs for its rows.
+    found = query_counters(store, "SELECT range FROM range(1000000000000000) WHERE range % 7 > 0", timeout_s=60)
+    assert (len(found.table.rows), found.table.total_rows, found.table.truncated) == (100, None, True)
+
+
+def test_values_that_json_cannot_hold_become_null_or_text_with_a_note(store: Store) -> None:
+    found = query_counters(
+        store,
+        "SELECT 'nan'::DOUBLE AS a, -1e308::DOUBLE * 10 AS b, [1.5::DOUBLE, 'inf'::DOUBLE] AS c, "
+        "9007199254740993 AS d, 9007199254740992 AS e, 12345678901234567890123::HUGEINT AS f",
+    )
+    assert found.table.rows == [[None, None, [1.5, None], "9007199254740993", 2**53, "12345678901234567890123"]]
+    assert any(note.startswith("3 values are NaN") for note in found.notes)
+    assert any(note.startswith("2 integers are beyond") for note in found.notes)
+
+
+def test_every_type_survives_to_valid_json(store: Store) -> None:
+    found = query_counters(store, "SELECT * FROM test_all_types()")
+    assert len(found.table.rows) == 3 and all(value is None for value in found.table.rows[2])
+    assert json.loads(text_of(found))
+
+
+def test_types_keep_their_value(store: Store) -> None:
+    cases = {
+        "DATE '2026-11-20'": "2026-11-20",
+        "'infinity'::DATE": "infinity",
+        "TIMESTAMP_NS '2026-01-01 00:00:00.123456789'": "2026-01-01 00:00:00.123456789",
+        "TIMESTAMPTZ '2026-01-01 00:00:00+00'": "2026-01-01 00:00:00+00",
+        "TIME '12:30:00'": "12:30:00",
+        "INTERVAL 3 MONTHS": "3 months",
+        "'00000000-0000-0000-0000-00000000000a'::UUID": "00000000-0000-0000-0000-00000000000a",
+        "'\\xAA\\x01'::BLOB": "aa01",
+        "1.50::DECIMAL(5,2)": 1.5,
+        "12345678901234567890.25::DECIMAL(30,2)": "12345678901234567890.25",
+        "{'a': 1, 'b': [1, 2]}": {"a": 1, "b": [1, 2]},
+        "MAP {1: 'x'}": {"1": "x"},
+        "'{\"a\": 1}'::JSON": '{"a": 1}',
+        "true": True,
+        "NULL": None,
+        "'a' || chr(0) || 'é🦆'": "a\0é🦆",
+    }
+    assert rows(store, f"SELECT {', '.join(cases)}") == [list(cases.values())]
+
+
+def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
+    found = query_counters(
+        store, "SELECT repeat('x', 1000000) AS a, range(100000) AS b, repeat('y', 100000)::BLOB AS c"
+    )
+    assert len(text_of(found)) < 8_000 and "3 long values were truncated" in found.notes[-1]
+    assert found.table.rows[0][0].endswith("... (1,000,000 characters)")
+    assert found.table.rows[0][2].endswith("... (100,000 bytes)")
+    long = query_counters(store, "SELECT repeat('x', 1500) FROM range(5000)", limit=5000)
+    assert len(text_of(long)) < 210_000 and long.table.truncated and long.table.total_rows == 5000
+    assert "cut after" in long.notes[-1]
+
+
+def test_a_wide_answer_keeps_the_columns_that_are_named_and_the_first_that_hold_a_value(store: Store) -> None:
+    columns = ", ".join(f'{"NULL" if i < 10 else i} AS c{i}, {i} AS "c{i}@pass_1"' for i in range(100))
+    sql = f'SELECT *, c99 AS last, c3 AS empty FROM (SELECT {columns}) WHERE "c7@pass_1" = 7'
+    whole = query_counters(store, sql)
+    short = whole.brief({"sql": 'SELECT *, c99 AS last, c3 AS empty FROM wide WHERE "c7@pass_1" = 7'})
+    assert len(whole.table.columns) == 202 and len(short.table.columns) == query.MOST_COLUMNS
+    assert {"last", "empty", "c99", "c3", "c7@pass_1", "c10"} <= set(short.table.columns)
+    assert short.table.rows[0][short.table.columns.index("last")] == 99
+    assert not {"c0", "c8", "c8@pass_1"} & set(short.table.columns)
+    assert short.notes[0].startswith("162 of 202 columns are omitted: 9 without a value in these rows and 153 more")
+    narrow = query_counters(store, "SELECT 1 AS a")
+    assert narrow.brief({"sql": "SELECT 1 AS a"}) is narrow
+
+
+def test_the_plan_of_a_query_can_be_read(store: Store, workload: Manifest) -> None:
+    for sql in ("EXPLAIN SELECT sum(SQ_WAVES) FROM counters", "/* é */ explain -- x\n analyze FROM counters;"):
+        found = query_counters(store, sql)
+        assert found.table.columns == ["explain_key", "explain_value"] and "counters" in found.table.rows[0][1]
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1 AS a;", "SELECT 1 AS a -- ;", "SELECT 1 AS a; -- it's", "/* ; */ SELECT 1 AS a;;"]
+)
+def test_comments_and_semicolons_around_a_statement_do_not_matter(store: Store, sql: str) -> None:
+    assert rows(store, sql) == [[1]]
+    assert rows(store, sql.replace("1 AS a", "DATE '2026-01-01' AS a")) == [["2026-01-01"]]
+    assert query_counters(store, sql.replace("1 AS a", "unnest([1, 2, 3])"), limit=1).table.total_rows == 3
+
+
+# -- errors that help ------------------------------------------------------------------------------
+
+MISTAKES = [
+    ("SELECT TCC_HITS FROM counters", NotFound, ["TCC_HITS", "TCC_HIT_sum", "column 8"]),
+    ("SELECT c.TCC_HITS FROM counters c", NotFound, ["TCC_HITS", "TCC_HIT_sum"]),
+    ("SELECT * EXCLUDE (TCC_HITS) FROM counters", NotFound, ["TCC_HIT_sum"]),
+    ("SELECT count(*) FROM counters JOIN dispatches USING (dispatchid)", NotFound, ["dispatch_id"]),
+    ("SELECT SQ_WAVES FROM dispatches", NotFound, ["It is a column of counters"]),
+    ("SELECT SQ_WAVES", NotFound, ["It is a column of counters"]),
+    ("SELECT nothing_like_it", NotFound, ["The tables are workloads"]),
+    ('SELECT count(*) FROM counters WHERE kernel = "kernel 0"', NotFound, ["single quotes"]),
+    ("SELECT SQ_X@P2 FROM counters", NotFound, ["SQ_X"]),
+    ("FROM dispatch", NotFound, ["Near names: dispatches"]),
+    ("FROM zzz", NotFound, ["The tables are workloads, passes"]),
+    ("SELECT summ(SQ_WAVES) FROM counters", NotFound, ["no function summ", "sum"]),
+    ("SELECT sqrt(kernel, 2) FROM counters", BadArgument, ["No function takes"]),
+    ("SELECT kernel FORM counters", BadArgument, ["cannot be parsed", "Line 1"]),
+    ("SELECT\n  kernel,,\nFROM counters", BadArgument, ["cannot be parsed", "Line 2"]),
+    ("SELECT 'x", BadArgument, ["cannot be parsed"]),
+    ("SELECT kernel, sum(SQ_WAVES) FROM counters", BadArgument, ["GROUP BY"]),
+    ("SELECT kernel::INT FROM counters", BadArgument, ["convert", "kernel_0"]),
+    ("SELECT 1; SELECT 2", NotAllowed, ["one statement"]),
+    ("PIVOT counters ON kernel USING sum(SQ_WAVES)", NotAllowed, ["IN ('a', 'b')"]),
+    ("UPDATE counters SET SQ_WAVES = 1", NotAllowed, ["read-only"]),
+    ("", BadArgument, ["empty"]),
+    (" -- only a comment", BadArgument, ["empty"]),
+    ("SELECT $1", BadArgument, ["parameters"]),
+    ("SELECT '\ud800'", BadArgument, ["Unicode"]),
+    ("SELECT 'a\0b'", BadArgument, ["NUL"]),
+    ("SELECT 1 --" + "x" * 70_000, LimitExceeded, ["65536"]),
+    ("SELECT " + "NOT " * 3000 + "true", LimitExceeded, ["nested too deeply"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "says"), MISTAKES, ids=[case[0][:40].encode("ascii", "replace").decode() for case in MISTAKES]
+)
+def test_a_mistake_is_explained(store: Store, workload: Manifest, sql: str, kind: type, says: list[str]) -> None:
+    with pytest.raises(kind) as error:
+        query_counters(store, sql)
+    assert all(part in error.value.text for part in says), error.value.text
+    assert not any(word in error.value.text for word in (str(store.root), "Traceback", "Error:", "Candidate bindings"))
+
+
+@pytest.mark.parametrize(
+    "more", [{"limit": 0}, {"limit": 10_001}, {"timeout_s": 0}, {"timeout_s": 61}, {"timeout_s": math.nan}]
+)
+def test_arguments_outside_their_range_are_refused(more: Any) -> None:
+    with pytest.raises(BadArgument):
+        validate_arguments("query_counters", model(query_counters), {"sql": "SELECT 1", **more})
+
+
+def test_an_unknown_workload_is_not_found(store: Store, workload: Manifest) -> None:
+    with pytest.raises(NotFound, match="first"):
+        query_counters(store, "SELECT 1", workload="frist")
+
+
+# -- the process -------------------------------------------------------------------------------------
+
+
+def test_importing_the_tool_loads_neither_duckdb_nor_pandas() -> None:
+    code = (
+        "import sys, rooflens.tools.query_counters;"
+        "print([m for m in ('duckdb', 'pandas', 'numpy') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_queries_in_parallel_do_not_disturb_each_other(store: Store, workload: Manifest) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda n: rows(store, f"SELECT {n}, count(*) FROM counters"), range(6)))
+    assert found == [[[n, 20]] for n in range(6)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal of a parent is a feature of Linux")
+def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
+    code = (
+        "from rooflens.analysis.store.store import Store; from rooflens.tools.query_counters import query_counters\n"
+        "sql = 'SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b'\n"
+        f"query_counters(Store({str(tmp_path)!r}), sql, timeout_s=60)"
+    )
+    server = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})
+    children: list[int] = []
+    try:
+        told = Path(f"/proc/{server.pid}/task/{server.pid}/children")
+        until(lambda: [pid for pid in told.read_text().split() if cpu_s(int(pid)) > 0.1])
+        children = [int(pid) for pid in told.read_text().split()]
+    finally:
+        server.kill()
+        server.wait()
+    assert children
+    gone(*children)
+
+
+# -- stumbles of models ----------------------------------------------------------------------
+
+
+def test_a_name_where_the_column_workload_holds_ids_gets_the_id_to_use(store: Store, workload: Manifest) -> None:
+    found = query_counters(store, "SELECT count(*) FROM dispatches WHERE workload = 'first'")
+    assert found.table.rows == [[0]]
+    assert len(found.notes) == 1
+    assert repr(workload.id) in found.notes[0]
+    by_id = query_counters(store, f"SELECT count(*) FROM dispatches WHERE workload = '{workload.id}'")
+    by_name = query_counters(store, "SELECT count(*) FROM workloads WHERE name = 'first'")
+    assert (by_id.notes, by_name.notes) == ([], [])
+
+
+def test_a_column_called_like_a_word_of_sql_is_said_to_need_quotes(store: Store, workload: Manifest) -> None:
+    with pytest.raises(BadArgument) as refused:
+        query_counters(store, "SELECT offset, count(*) FROM samples GROUP BY 1")
+    assert refused.value.fix == 'The column offset needs double quotes: "offset"'
+    with pytest.raises(BadArgument) as other:
+        query_counters(store, 'SELECT "offset" FROM samples WHERE')
+    assert not other.value.fix
+
+
+def test_every_column_called_like_a_word_of_sql_is_known() -> None:
+    import duckdb
+
+    listed = duckdb.sql("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
+    reserved = {word for (word,) in listed}
+    assert {c for table in schema().values() for c in table.columns if c in reserved} == {"offset"}
+
+
+@pytest.mark.parametrize("column", ["counter", "counter_name", "value"])
+def test_who_looks_for_a_row_for_each_counter_is_told_that_each_is_a_column(
+    store: Store, workload: Manifest, column: str
+) -> None:
+    with pytest.raises(NotFound) as refused:
+        query_counters(store, f"SELECT {column} FROM counters")
+    assert "Each counter is a column of counters" in refused.value.fix
+
+
+def test_a_short_description_has_names_and_types_and_the_first_of_many_columns(store: Store, make_workload) -> None:
+    make_workload("wide", {f"C{i}": "i" for i in range(300)}, dispatches=5)
+    whole = query_counters(store, "DESCRIBE counters")
+    short = whole.brief({"sql": "DESCRIBE counters"})
+    assert short.table.columns == ["column_name", "column_type"]
+    assert len(short.table.rows) == 40
+    assert "LIKE '%HIT%'" in short.notes[-1]
+    assert len(whole.brief({"sql": "DESCRIBE counters", "limit": 100}).table.rows) == 100
+    every = query_counters(store, "DESCRIBE")
+    brief = every.brief({"sql": "DESCRIBE"})
+    assert len(text_of(brief)) < len(text_of(every)) / 2
+    named = dict(brief.table.rows)
+    assert "C1, " in named["counters"]
+    assert named["counters"].endswith(", ...")
+    assert ", name, " in named["workloads"]

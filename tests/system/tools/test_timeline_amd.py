@@ -1,0 +1,100 @@
+"""Timelines of a run on AMD, alone and beside counters, without an AMD GPU: the stand-in of rocprofv3 is asked as AMD's
+would be. It makes up a copy, a call for each launch and a wait, where it is told to trace them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.base.problems import BadArgument
+from rooflens.tests.system.tools.test_profile_amd import COPY, FEW, Node
+from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.plan_profile import plan_profile
+from rooflens.tools.query_counters import query_counters
+from rooflens.tools.running import start as launch
+
+KINDS = {"api": 7, "copy": 1, "kernel": 6, "sync": 1}
+"""Events by kind: a copy and its call, six launches and their calls, and a wait."""
+
+
+@pytest.fixture
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    yield Node(tmp_path, monkeypatch)
+    launch.stop_all()
+
+
+def _kinds(node: Node, workload: str | None) -> dict[str, int]:
+    sql = "SELECT kind, count(*) FROM events GROUP BY ALL ORDER BY 1"
+    return dict(query_counters(node.store, sql, workload).table.rows)
+
+
+@pytest.mark.parametrize("version", ["0.4.0", "0.5.0", "1.0.0", "1.3.2"])
+def test_a_timeline_alone_is_one_run_without_counters(node: Node, version: str) -> None:
+    run = node.has(version).profile("--log", str(node.folder / "log"), metrics=["timeline"])
+    assert run.state == "done", (run.problem, run.output)
+    assert len((node.folder / "log").read_text().splitlines()) == 1
+    held = node.manifest(run.workload)
+    assert (held.dispatches, held.counters, held.events) == (6, [], 15)
+    assert _kinds(node, run.workload) == KINDS
+    assert run.next[0].tool == "compute_timeline"
+    found = compute_timeline(node.store, str(run.workload), steady=False)
+    assert found.verdict and [d for d in found.copies.rows if "h2d" in d]
+
+
+def test_a_timeline_beside_counters_is_one_workload_whose_times_are_those_of_the_traced_run(node: Node) -> None:
+    run = node.has().profile(metrics=["timeline", *FEW])
+    assert run.state == "done", (run.problem, run.output)
+    held = node.manifest(run.workload)
+    assert "SQ_WAVES" in held.counters and held.events == 15
+    assert [call.tool for call in run.next][:2] == ["compute_timeline", "diagnose_bottleneck"]
+    sql = (
+        'SELECT count(*), count(c."SQ_WAVES") FROM events e JOIN dispatches d USING (start_ns) '
+        f"JOIN counters c USING (dispatch_id) WHERE e.kind = 'kernel' AND d.end_ns = e.end_ns AND e.name = '{COPY}'"
+    )
+    ((copies, counted),) = query_counters(node.store, sql, run.workload).table.rows
+    assert copies and counted == copies
+
+
+def test_the_plan_prints_the_traced_run_for_other_machines() -> None:
+    found = plan_profile(None, "MI300X", ["timeline"])  # type: ignore[arg-type]
+    (command,) = found.commands
+    assert {"--runtime-trace", "--marker-trace", "--kernel-trace"} <= set(command.argv)
+    assert (found.application_runs, found.passes.rows, found.unsupported) == (1, [], {})
+    assert [call.tool for call in found.next][-1] == "import_profile"
+
+
+def test_the_plan_has_counters_and_timeline_and_no_metric_of_that_name() -> None:
+    found = plan_profile(None, "MI300X", ["timeline", "overview"], detail="full")  # type: ignore[arg-type]
+    alone = plan_profile(None, "MI300X", ["overview"], detail="full")  # type: ignore[arg-type]
+    assert "--runtime-trace" in found.commands[0].argv and "--runtime-trace" not in alone.commands[0].argv
+    assert [c.argv for c in found.commands[1:]] == [c.argv for c in alone.commands[1:]]
+    assert (found.whole, found.unsupported) == (alone.whole, alone.unsupported)
+
+
+def test_a_version_without_the_aggregate_option_gets_the_single_ones() -> None:
+    found = plan_profile(None, "MI210", ["timeline"], profiler_version="6.2")  # type: ignore[arg-type]
+    argv = set(found.commands[0].argv)
+    assert {"--hip-runtime-trace", "--memory-copy-trace"} <= argv and "--runtime-trace" not in argv
+
+
+@pytest.mark.parametrize(
+    ("gpu", "profiler", "said"),
+    [
+        ("MI210", "rocprof", "--sys-trace --roctx-trace"),
+        ("MI210", "rocprofv2", "Use rocprofv3"),
+        ("cpu", "perf", "torch"),
+    ],
+)
+def test_a_profiler_that_cannot_trace_says_what_to_do(gpu: str, profiler: str, said: str) -> None:
+    with pytest.raises(BadArgument) as told:
+        plan_profile(None, gpu, ["timeline"], profiler=profiler)  # type: ignore[arg-type]
+    assert said in told.value.fix
+
+
+def test_attaching_to_a_process_traces_it_too() -> None:
+    options: dict[str, Any] = {"pid": 4711, "metrics": ["timeline"]}
+    found = plan_profile(None, "MI300X", **options)  # type: ignore[arg-type]
+    assert {"--attach", "--runtime-trace"} <= set(found.commands[0].argv)

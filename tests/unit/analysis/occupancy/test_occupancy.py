@@ -1,0 +1,431 @@
+"""Occupancy equals clang's in compiler mode and NVIDIA's on NVIDIA; hardware is never above; what_if keeps its word."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rooflens.analysis.base.problems import BadArgument, NotFound
+from rooflens.analysis.catalogue import targets
+from rooflens.analysis.occupancy import Occupancy, occupancy
+from rooflens.analysis.occupancy.rule import rule_of, targets_with_occupancy
+from rooflens.tests import DATA
+from rooflens.tests.support.waiting import at_most
+from rooflens.tests.unit.analysis.occupancy.emprism import error, simplified
+
+HERE = Path(__file__).parent
+NVIDIA = ("sm_70", "sm_80", "sm_90")
+UNIFIED = ("gfx90a", "gfx942", "gfx950")
+FEWER_WAVES_IN_HARDWARE = {"gfx906": 128, "gfx908": 134, "gfx90a": 133, "gfx942": 116, "gfx950": 123, "gfx1030": 48,
+                           "gfx1100": 51, "gfx1201": 52}  # fmt: skip
+
+_spec = importlib.util.spec_from_file_location("clang_occupancy", HERE / "clang_occupancy.py")
+assert _spec and _spec.loader
+clang = importlib.util.module_from_spec(_spec)
+sys.modules["clang_occupancy"] = clang
+_spec.loader.exec_module(clang)
+AMD: tuple[str, ...] = clang.TARGETS
+
+
+def of(row: Any, mode: str, **more: Any) -> Occupancy:
+    return occupancy(
+        row.arch, vgprs=row.vgpr, agprs=row.agpr, sgprs=row.sgpr, lds_bytes=row.lds, workgroup_size=row.wgsize,
+        mode=mode, **more,
+    )  # fmt: skip
+
+
+def differing(rows: list[Any], **more: Any) -> list[tuple[Any, float]]:
+    return [(r, w) for r in rows if (w := of(r, "compiler", **more).waves_per_simd) != r.occupancy]
+
+
+def above(rows: list[Any], **more: Any) -> list[Any]:
+    return [r for r in rows if of(r, "hardware", **more).waves_per_cu > of(r, "compiler", **more).waves_per_cu]
+
+
+# -- the compiler's rule ------------------------------------------------------------------------------------------
+
+
+def test_compiler_mode_equals_clang_on_the_shipped_table() -> None:
+    rows = clang.read(DATA / "occupancy_clang22.csv")
+    assert len(rows) == 84 and {r.arch for r in rows} == set(AMD)
+    assert differing(rows) == []
+    assert above(rows) == []
+
+
+def test_compiler_mode_equals_every_row_of_the_large_table_in_under_a_second(shared: Path) -> None:
+    path = shared / "occupancy" / "llvm_occupancy.csv"
+    if not path.exists():
+        pytest.skip("needs ../shared/occupancy, which the project does not ship")
+    rows = clang.read(path)
+    with at_most(1):
+        assert differing(rows) == []
+    assert len(rows) == 4320
+    assert above(rows) == []
+    fewer = dict.fromkeys(FEWER_WAVES_IN_HARDWARE, 0)
+    for row in rows:
+        fewer[row.arch] += of(row, "hardware").waves_per_cu < of(row, "compiler").waves_per_cu
+    assert fewer == FEWER_WAVES_IN_HARDWARE
+
+
+@pytest.mark.skipif(clang.CLANG is None, reason=clang.MISSING)
+@pytest.mark.parametrize("target", AMD)
+def test_compiler_mode_equals_clang_on_fresh_kernels(target: str) -> None:
+    rows = clang.compiled(target, clang.random_kernels(target, 40, seed=1))
+    assert differing(rows) == []
+    assert above(rows) == []
+
+
+@pytest.mark.skipif(clang.CLANG is None, reason=clang.MISSING)
+@pytest.mark.parametrize("target", clang.RDNA)
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (["-mwavefrontsize64"], {"wave_size": 64}),
+        (["-mcumode"], {"cu_mode": True}),
+        (["-mcumode", "-mwavefrontsize64"], {"cu_mode": True, "wave_size": 64}),
+    ],
+)
+def test_other_modes_of_rdna_equal_clang_too(target: str, options: list[str], kind: dict[str, Any]) -> None:
+    rows = clang.compiled(target, clang.random_kernels(target, 40, seed=2), *options)
+    assert differing(rows, **kind) == []
+    assert above(rows, **kind) == []
+
+
+# -- the hardware's rule ------------------------------------------------------------------------------------------
+
+
+def test_hardware_places_whole_work_groups() -> None:
+    hardware = occupancy("gfx90a", vgprs=68, workgroup_size=1024)
+    assert (hardware.waves_per_cu, hardware.workgroups_per_cu, hardware.limiters) == (16, 1, ("vgprs",))
+    assert occupancy("gfx90a", vgprs=68, workgroup_size=1024, mode="compiler").waves_per_simd == 7
+
+
+@pytest.mark.parametrize(("target", "block"), [("gfx90a", 512), ("gfx950", 1280), ("gfx1100", 1024)])
+def test_hardware_gives_lds_in_blocks_and_dynamic_lds_counts(target: str, block: int) -> None:
+    whole = rule_of(target).lds // block
+    groups = next(n for n in range(8, 1, -1) if whole % n)
+    fits = whole // groups * block
+    assert occupancy(target, vgprs=8, lds_bytes=fits, workgroup_size=64).workgroups_per_cu == groups
+    assert (
+        occupancy(target, vgprs=8, lds_bytes=fits, dynamic_lds_bytes=1, workgroup_size=64).workgroups_per_cu
+        == groups - 1
+    )
+    assert (
+        occupancy(target, vgprs=8, lds_bytes=1, dynamic_lds_bytes=fits - 1, workgroup_size=64).workgroups_per_cu
+        == groups
+    )
+
+
+LIMITED = {
+    "vgprs": {"gpu": "gfx90a", "vgprs": 128, "workgroup_size": 256},
+    "sgprs": {"gpu": "gfx906", "vgprs": 16, "sgprs": 102, "workgroup_size": 64},
+    "lds": {"gpu": "gfx942", "vgprs": 16, "lds_bytes": 24576, "workgroup_size": 256},
+    "workgroup_slots": {"gpu": "gfx906", "vgprs": 16, "workgroup_size": 128},
+    "wave_slots": {"gpu": "gfx90a", "vgprs": 16, "workgroup_size": 320},
+}
+
+
+@pytest.mark.parametrize("mode", ["hardware", "compiler"])
+@pytest.mark.parametrize("name", LIMITED)
+def test_each_limiter_wins_once(name: str, mode: str) -> None:
+    found = occupancy(**LIMITED[name], mode=mode)  # type: ignore[arg-type]
+    assert found.limiters == (name,)
+    assert found.limits[name] == found.waves_per_cu == min(found.limits.values())
+
+
+def test_full_occupancy_is_limited_by_the_slots_alone() -> None:
+    found = occupancy("gfx90a", vgprs=64, sgprs=100, lds_bytes=8192, workgroup_size=256)
+    assert (found.waves_per_cu, found.occupancy_pct, found.limiters, found.what_if) == (32, 100, ("wave_slots",), ())
+
+
+def test_two_limiters_are_both_named_and_shrunk_together() -> None:
+    found = occupancy("gfx90a", vgprs=128, lds_bytes=16384, workgroup_size=256)
+    assert found.waves_per_cu == 16 and set(found.limiters) == {"vgprs", "lds"}
+    assert [{c.argument: c.to for c in w.changes} for w in found.what_if] == [{"vgprs": 96, "lds_bytes": 12800}]
+
+
+def test_a_work_group_that_does_not_fit_has_zero_waves() -> None:
+    found = occupancy("gfx90a", vgprs=256, agprs=256, workgroup_size=1024)
+    assert (found.waves_per_cu, found.limiters) == (0, ("vgprs",))
+    assert found.what_if[0].waves_per_cu > 0
+
+
+def test_accumulation_registers_add_up_as_the_target_has_them() -> None:
+    def registers(target: str, vgprs: int, agprs: int) -> int:
+        return occupancy(target, vgprs=vgprs, agprs=agprs, workgroup_size=64).allocated_vgprs
+
+    assert registers("gfx90a", 30, 40) == 72
+    assert registers("gfx908", 30, 40) == 40
+    assert registers("gfx908", 64, 64) == 64
+
+
+def test_the_larger_register_file_of_gfx1151_holds_half_as_many_waves_again() -> None:
+    """1,536 registers a lane in steps of 24 on gfx1151; 1,024 in steps of 16 on gfx1150 and gfx1152."""
+    waves = {t: occupancy(t, vgprs=96, workgroup_size=64).waves_per_simd for t in ("gfx1150", "gfx1151", "gfx1152")}
+    assert waves == {"gfx1150": 10, "gfx1151": 16, "gfx1152": 10}
+    wide = {t: occupancy(t, vgprs=96, workgroup_size=64, wave_size=64).waves_per_simd for t in waves}
+    assert wide == {"gfx1150": 5, "gfx1151": 8, "gfx1152": 5}
+
+
+def test_rdna_counts_per_work_group_processor() -> None:
+    assert occupancy("gfx1100", vgprs=16, workgroup_size=256).unit.startswith("work-group processor")
+    assert occupancy("gfx1100", vgprs=16, workgroup_size=256).max_waves_per_cu == 64
+    alone = occupancy("gfx1100", vgprs=16, workgroup_size=256, cu_mode=True)
+    assert (alone.max_waves_per_cu, alone.unit) == (32, "compute unit (cumode)")
+
+
+# -- NVIDIA: values of the CUDA occupancy calculator -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpu", "registers", "shared_bytes", "threads", "warps", "limiter"),
+    [
+        ("sm_70", 76, 24576, 256, 24, "vgprs"),  # 3 blocks of 80 registers
+        ("sm_70", 32, 24576, 256, 32, "lds"),  # 96 KiB / 24 KiB
+        ("sm_70", 32, 24577, 256, 24, "lds"),  # blocks of 256 bytes
+        ("sm_80", 32, 0, 256, 64, "wave_slots"),
+        ("sm_80", 33, 0, 256, 48, "vgprs"),  # 40 registers: 12 warps a sub-partition
+        ("sm_80", 32, 0, 32, 32, "workgroup_slots"),
+        ("sm_80", 32, 49152, 256, 24, "lds"),  # 1 KiB of the driver in each block
+        ("sm_80", 32, 163 * 1024, 256, 8, "lds"),
+        ("sm_90", 168, 0, 128, 12, "vgprs"),
+        ("sm_90", 64, 0, 1024, 32, "vgprs"),
+        ("sm_90", 65, 0, 1024, 0, "vgprs"),  # too many resources requested for launch
+        ("sm_90", 255, 0, 32, 8, "vgprs"),
+        ("sm_90", 32, 227 * 1024, 64, 2, "lds"),
+        ("sm_90", 32, 113 * 1024, 64, 4, "lds"),
+    ],
+)
+def test_nvidia_follows_the_cuda_occupancy_calculator(
+    gpu: str, registers: int, shared_bytes: int, threads: int, warps: int, limiter: str
+) -> None:
+    found = occupancy(gpu, vgprs=registers, lds_bytes=shared_bytes, workgroup_size=threads)
+    assert (found.waves_per_cu, found.limiters, found.max_waves_per_cu) == (warps, (limiter,), 64)
+    other = occupancy(gpu, vgprs=registers, lds_bytes=shared_bytes, workgroup_size=threads, mode="compiler")
+    assert other.waves_per_cu == warps
+
+
+@pytest.mark.parametrize("name", ["h200_labelled_raw.csv", "small_raw.csv"])
+def test_nvidia_equals_what_nsight_compute_reports_on_an_h200(name: str, shared: Path) -> None:
+    if not (shared / "ncu" / name).exists():
+        pytest.skip("needs ../shared/ncu, which the project does not ship")
+    with (shared / "ncu" / name).open() as file:
+        units, *rows = csv.DictReader(file)
+    for row in rows:
+
+        def number(name: str, row: dict[str, str] = row) -> float:
+            return float(row[name].replace(",", "")) * (1000 if units[name].startswith("Kbyte") else 1)
+
+        found = occupancy(
+            "sm_90",
+            vgprs=int(number("launch__registers_per_thread")),
+            lds_bytes=round(number("launch__shared_mem_per_block_static")),
+            dynamic_lds_bytes=round(number("launch__shared_mem_per_block_dynamic")),
+            workgroup_size=int(number("launch__block_size")),
+        )
+        assert found.waves_per_cu == number("sm__maximum_warps_avg_per_active_cycle")
+        assert found.limits["vgprs"] // found.waves_per_workgroup == number("launch__occupancy_limit_registers")
+        assert found.allocated_vgprs == number("launch__registers_per_thread_allocated")
+
+
+# -- what_if ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def launches(draw: st.DrawFn) -> dict[str, Any]:
+    gpu = draw(st.sampled_from([*AMD, *NVIDIA]))
+    rule = rule_of(gpu)
+    agprs = draw(st.integers(0, 256)) if rule.agprs != "none" else 0
+    static = draw(st.integers(0, rule.lds_per_group))
+    return {
+        "gpu": gpu,
+        "vgprs": draw(st.integers(0, 256 if gpu in UNIFIED else rule.max_vgprs)),
+        "agprs": agprs,
+        "sgprs": draw(st.integers(0, 128)) if gpu in AMD else 0,
+        "lds_bytes": static,
+        "dynamic_lds_bytes": draw(st.sampled_from([0, draw(st.integers(0, rule.lds_per_group - static))])),
+        "workgroup_size": draw(st.integers(1, 1024)),
+        "mode": draw(st.sampled_from(["hardware", "compiler"])),
+    }
+
+
+@settings(max_examples=300, deadline=None)
+@given(launches())
+def test_every_what_if_gives_what_it_promises_and_asks_for_no_more_than_needed(launch: dict[str, Any]) -> None:
+    now = occupancy(**launch)
+    for option in now.what_if:
+        changed = occupancy(**launch | {c.argument: c.to for c in option.changes})
+        assert changed.waves_per_cu == option.waves_per_cu > now.waves_per_cu
+        assert changed.waves_per_simd == option.waves_per_simd
+        assert changed.occupancy_pct == option.occupancy_pct
+        if len(option.changes) == 1 and (change := option.changes[0]).argument != "workgroup_size":
+            assert change.less > 0
+            almost = launch | {change.argument: change.to + 1}
+            assert occupancy(**almost).waves_per_cu <= now.waves_per_cu
+
+
+@settings(max_examples=200, deadline=None)
+@given(launches())
+def test_there_is_a_what_if_wherever_using_nothing_would_help(launch: dict[str, Any]) -> None:
+    now = occupancy(**launch)
+    nothing = dict.fromkeys(("vgprs", "agprs", "sgprs", "lds_bytes", "dynamic_lds_bytes"), 0)
+    assert bool(now.what_if) or occupancy(**launch | nothing).waves_per_cu == now.waves_per_cu
+
+
+@settings(max_examples=200, deadline=None)
+@given(launches())
+def test_hardware_is_never_above_the_compiler(launch: dict[str, Any]) -> None:
+    hardware = occupancy(**launch | {"mode": "hardware"})
+    compiler = occupancy(**launch | {"mode": "compiler"})
+    assert hardware.waves_per_cu <= compiler.waves_per_cu
+    assert hardware.waves_per_cu % hardware.waves_per_workgroup == 0
+
+
+# -- published figures --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kernel", "formula", "hardware"),
+    [  # waves and percentage as the EmPRiSM report has them, and what the hardware holds
+        ("gfx908", {"vgprs": 52}, (38, 96.2), (16, 40)),
+        ("gfx908", {"vgprs": 64}, (31, 78.1), (16, 40)),
+        ("gfx90a", {"vgprs": 44}, (40, 100), (32, 100)),
+        ("gfx90a", {"vgprs": 64}, (31, 78.1), (32, 100)),
+        ("gfx908", {"vgprs": 8, "sgprs": 64}, (40, 100), (40, 100)),
+        ("gfx908", {"vgprs": 24, "lds_bytes": 24576}, (10, 25), (8, 20)),
+        ("gfx90a", {"vgprs": 24, "lds_bytes": 24576}, (10, 25), (8, 25)),
+    ],
+)
+def test_the_emprism_formula_and_its_errata(
+    gpu: str, kernel: dict[str, int], formula: tuple[int, float], hardware: tuple[int, float]
+) -> None:
+    printed = simplified(gpu, **kernel, workgroup_size=256)
+    assert (printed.waves_per_cu, round(printed.occupancy_pct, 1)) == formula
+    exact = occupancy(gpu, **kernel, workgroup_size=256)
+    assert (exact.waves_per_cu, exact.occupancy_pct) == hardware
+
+
+def test_the_error_of_the_formula_is_known() -> None:
+    mi100, mi200 = error("gfx908"), error("gfx90a")
+    assert (mi100.wrong, mi100.lowest, mi100.highest) == (232, 1, 3.75)
+    assert (mi200.wrong, mi200.lowest, mi200.highest) == (201, 0.875, 1.375)
+    assert "232 of 256" in mi100.text("gfx908")
+
+
+def test_every_published_occupancy_is_reproduced(shared: Path) -> None:
+    path = shared / "published" / "occupancy.csv"
+    if not path.exists():
+        pytest.skip("needs ../shared/published, which the project does not ship")
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+    checked = []
+    for row in (r for r in rows if r["kind"] == "exact" and r["case"].startswith("pawsey/")):
+        case = ("case", "gpu", "kernel")
+        inputs = {r["quantity"]: float(r["value"]) for r in rows
+                  if r["kind"] == "input" and all(r[k] == row[k] for k in case)}  # fmt: skip
+        if ours := _published(row["gpu"], inputs).get(row["quantity"]):
+            assert any(value == pytest.approx(float(row["value"]), rel=1e-9) for value in ours), row
+            checked.append(row["quantity"])
+    assert len(checked) == 36
+
+
+def _published(model: str, inputs: dict[str, float]) -> dict[str, tuple[float, ...]]:
+    """Our values by the report's quantity, from its inputs; two where the report and the hardware differ."""
+    gpu = {"MI100": "gfx908", "MI250X GCD": "gfx90a", "V100": "sm_70"}.get(model)
+    vgprs, sgprs = int(inputs.get("vgpr", 1)), int(inputs.get("sgpr", 1))
+    if gpu == "sm_70":
+        registers, shared_bytes = (
+            int(inputs.get("registers_per_thread", 0)),
+            int(inputs.get("shared_per_block", 0)) * 1024,
+        )
+        both = occupancy(gpu, vgprs=registers, lds_bytes=shared_bytes, workgroup_size=256)
+        alone = occupancy(gpu, vgprs=0, lds_bytes=shared_bytes, workgroup_size=256)
+        return {"theoretical_occupancy": (both.occupancy_pct,), "occupancy_shared_only": (alone.occupancy_pct,)}
+    if gpu is None:
+        return {}
+    lds = int(inputs.get("lds_per_workgroup", 0)) * 1024
+    formula = simplified(gpu, vgprs=vgprs, sgprs=sgprs, lds_bytes=lds, workgroup_size=256)
+    by_vgprs, by_lds = (
+        occupancy(gpu, **kernel, workgroup_size=256) for kernel in ({"vgprs": vgprs}, {"vgprs": 1, "lds_bytes": lds})
+    )
+    full = [v for v in range(1, 257) if occupancy(gpu, vgprs=v, workgroup_size=64).occupancy_pct == 100]
+    simple = [v for v in range(1, 257) if simplified(gpu, vgprs=v, workgroup_size=64).occupancy_pct == 100]
+    return {
+        "max_waves_in_flight": (by_vgprs.max_waves_per_cu * inputs.get("cu", 0),),
+        "threads_per_cu": (by_vgprs.max_waves_per_cu * 64,),
+        "vgpr_per_thread_at_full_occupancy": (max(full), max(simple)),
+        "waves_vgpr[source formula]": (formula.limits["vgprs"],),
+        "occupancy_vgpr[source formula]": (formula.shares["vgprs"],),
+        "waves_vgpr[hardware rule]": (by_vgprs.waves_per_cu,),
+        "occupancy_vgpr[hardware rule]": (by_vgprs.occupancy_pct,),
+        "waves_sgpr": (formula.limits["sgprs"],),
+        "occupancy_sgpr": (formula.shares["sgprs"],),
+        "waves_lds[source formula]": (formula.limits.get("lds", 0),),
+        "occupancy_lds[source formula]": (formula.shares.get("lds", 0),),
+        "waves_lds[hardware rule]": (by_lds.waves_per_cu,),
+        "occupancy_lds[hardware rule]": (by_lds.occupancy_pct,),
+    }
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"vgprs": -1}, "0 to 512"),
+        ({"vgprs": 513}, "0 to 512"),
+        ({"vgprs": 300, "agprs": 300}, r"512 registers.*vgpr_count"),
+        ({"vgprs": 1.5}, "not an integer"),
+        ({"vgprs": "many"}, "not an integer"),
+        ({"sgprs": 129}, "0 to 128"),
+        ({"lds_bytes": 65537}, "0 to 65536"),
+        ({"lds_bytes": 60000, "dynamic_lds_bytes": 6000}, "0 to 5536"),
+        ({"dynamic_lds_bytes": -1}, "0 to 65536"),
+        ({"workgroup_size": 0}, "1 to 1024"),
+        ({"workgroup_size": 1025}, "1 to 1024"),
+        ({"gpu": "gfx906", "agprs": 4}, "only 0 is allowed"),
+        ({"gpu": "sm_90", "sgprs": 4}, "only 0 is allowed"),
+        ({"gpu": "sm_90", "vgprs": 256}, "0 to 255"),
+        ({"gpu": "gfx1100", "lds_bytes": 65537}, "0 to 65536"),
+        ({"mode": "best"}, "hardware or compiler"),
+        ({"wave_size": 32}, "allowed: 64"),
+        ({"cu_mode": True}, "no choice"),
+    ],
+)
+def test_impossible_numbers_are_refused_with_what_is_allowed(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(BadArgument, match=says):
+        occupancy(**{"gpu": "gfx90a", "vgprs": 32, "workgroup_size": 256} | changes)
+
+
+def test_an_unknown_gpu_names_near_ones() -> None:
+    with pytest.raises(NotFound, match="gfx90a"):
+        occupancy("gfx90b", vgprs=32, workgroup_size=256)
+
+
+def test_the_simplified_formula_is_refused_where_it_was_never_meant() -> None:
+    with pytest.raises(BadArgument, match="gfx908"):
+        simplified("sm_90", vgprs=32, workgroup_size=256)
+
+
+def test_every_number_of_every_rule_has_unit_and_source() -> None:
+    assert set(targets_with_occupancy()) >= {*AMD, *NVIDIA}
+    for target in targets_with_occupancy():
+        facts = targets.gpu(target).occupancy
+        assert facts
+        stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]
+        assert len(stated) >= 12
+        assert [v for v in stated if len(v["source"]) < 8 or not v.get("unit", "-")] == []
+
+
+def test_a_result_is_plain_data() -> None:
+    found = asdict(occupancy("gfx90a", vgprs=68, workgroup_size=1024))
+    assert found["limits"]["vgprs"] == 16 and found["launch"]["vgprs"] == 68

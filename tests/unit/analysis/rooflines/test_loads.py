@@ -1,0 +1,142 @@
+"""The loads of units: one view behind the roofline, the diagnosis and their words, so that they cannot contradict."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis.base.problems import Problem
+from rooflens.analysis.catalogue import rules
+from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
+from rooflens.analysis.rooflines import inputs, limits, loads
+from rooflens.analysis.rooflines.limits import KernelLimits, decide_bound
+from rooflens.analysis.rooflines.loads import Limit, Load, Share, loads_of_units, loads_text, units_at_limit
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tests import ROOT
+from rooflens.tests.support.recordings import stored
+from rooflens.tools.compute_roofline import compute_roofline
+
+SHARED = ROOT.parent / "shared"
+SAMPLES = sorted(p for p in (ROOT / "server" / "samples").iterdir() if p.is_dir())
+_GATES = {rule.falsify for rule in rules.signals_and_rules()[1] if rule.kind == "gate"}
+"""What marks the verdict on a kernel that does next to nothing: what bounds it is then no unit, whatever the loads."""
+_LIMIT_WORDS = re.compile(r"(Device memory|LDS \(shared memory\)|L2|The vector L1) is used to ([\d.]+) %")
+_UNITS = {"Device memory": "hbm", "LDS (shared memory)": "lds", "L2": "l2", "The vector L1": "vl1d"}
+
+
+def profiles() -> list[Path]:
+    """One profile of each shared case and device family, all of 2026, the labelled kernels, and the samples."""
+    cases = sorted(p for p in (SHARED / "workloads").glob("*") if p.is_dir())
+    first = [sorted(p for p in case.iterdir() if p.is_dir())[:1] for case in cases]
+    found = [p for some in first for p in some] + sorted(p for p in (SHARED / "workloads38").glob("*") if p.is_dir())
+    page = SHARED / "ncu" / "h200_labelled_raw.csv"
+    return [*found, *([page] if page.exists() else []), *SAMPLES]
+
+
+@pytest.mark.parametrize("path", profiles(), ids=lambda p: "/".join(p.parts[-2:]))
+def test_roofline_and_diagnosis_say_the_same_of_every_recorded_kernel(path: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    recording = path / "kernels.csv.gz"
+    stored(store, recording if recording.exists() else path, "w")
+    workload = Workload.open(store, "w")
+    try:
+        found, _ = diagnose(workload, limit=60)
+    except Problem as problem:
+        pytest.skip(f"nothing to diagnose: {problem}")
+    views = {
+        one.kernel: one
+        for one in limits.limits_of_kernels(inputs.prepare_inputs(workload, inputs.RooflineRequest(limit=200)))
+    }
+    for one in found:
+        agree(one, views[one.kernel])
+
+
+def agree(one: Diagnosis, view: KernelLimits) -> None:
+    assert one.loads == loads_text(view.loads)
+    known = {load.unit: load.pct for load in view.loads}
+    for finding in one.findings:
+        for unit, said in _LIMIT_WORDS.findall(finding.claim):
+            assert float(said) == pytest.approx(known[_UNITS[unit]], rel=0.01), finding.claim
+    gated = one.findings and one.findings[0].falsify in _GATES
+    if not gated and view.bound != "unknown" and one.verdict.subsystem != "unknown":
+        assert one.verdict.bound == view.bound, (one.kernel, one.verdict, view.why)
+    if view.bound == "latency":
+        assert not [load for load in view.loads if load.is_at_limit and load.words not in view.why]
+    if view.reached and view.bound != "unknown":
+        assert view.limiter == view.reached[0].subsystem and view.reached[0].words in view.why
+
+
+def test_no_sentence_says_that_a_unit_at_its_limit_has_room() -> None:
+    texts = [path.read_text() for path in (ROOT / "analysis" / "catalogue" / "rules").glob("*.toml")]
+    assert not [text for text in texts if re.search(r"claim = .*has? room|have room", text)]
+
+
+def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "w")
+    pipes = compute_roofline(store, "w", "stream_add").pipes
+    (one,), _ = diagnose(Workload.open(store, "w"), kernel="stream_add")
+    row = dict(zip(pipes.columns, pipes.rows[0], strict=True))
+    assert row["loads"] == one.loads and row["bound"] == one.verdict.bound == "memory"
+    assert one.loads.startswith("device memory 77.7 %, L2 81.6 % (busy cycles; "), one.loads
+
+
+def told(unit: str, **parts: float) -> Load:
+    """The load of one unit on Hopper from counters (cycles, percent) and work (a share of the run time)."""
+    work = {unit: Share(parts["work"])} if "work" in parts else {}
+    signals = {f"load.{unit}": parts.get("cycles")}
+    return next(load for load in loads_of_units("sm_90", signals, work, {}, {}) if load.unit == unit)
+
+
+def test_where_cycles_and_work_differ_both_are_told() -> None:
+    """63 % of cycles beside 43 % by bytes in one row, without a word, was taken for a contradiction."""
+    assert told("l2", cycles=63.5, work=0.432).words == "L2 63.5 % (busy cycles; its counted work needs 43.2 %)"
+    assert told("l2", cycles=63.5, work=0.6).words == "L2 63.5 %"
+    assert told("l2", cycles=50.0, work=0.62).pct == 62.0, "a ceiling below the peak: the fuller of the two"
+    assert told("l2").words == "L2 ?" and told("l2").status == "not_collected"
+
+
+def test_work_alone_is_a_lower_bound_for_a_unit_with_counters_of_its_own() -> None:
+    assert told("l2", work=0.3).value_for_rules is None, "stalls may come on top"
+    assert told("l2", work=0.7).value_for_rules == 70.0
+    assert told("l2", cycles=30.0, work=0.3).value_for_rules == 30.0
+
+
+def test_what_cannot_be_is_called_so_and_decides_nothing() -> None:
+    wrong = told("hbm", cycles=140.0, work=1.2)
+    assert wrong.status == "impossible" and "impossible" in wrong.words
+    bound, limiter, why = decide_bound([wrong], units_at_limit("sm_90", [{}], [[wrong]])[0])
+    assert (bound, limiter) == ("unknown", None) and "wrong" in why
+
+
+def test_a_busy_l2_is_no_limit_of_its_own_while_memory_keeps_it_busy() -> None:
+    """Misses keep L2 as busy as the memory behind it: 62 beside 45 % is no limit of L2, and is said not to be."""
+    every = [told("hbm", cycles=45.0, work=0.45), told("l2", cycles=62.0, work=0.6)]
+    bound, limiter, why = decide_bound(every, units_at_limit("sm_90", [{}], [every])[0])
+    assert (bound, limiter) == ("latency", "latency")
+    assert "device memory 45 %" in why and "L2 62 % serves the requests of another unit" in why
+
+
+def test_units_that_hardly_work_do_not_fill_the_line() -> None:
+    every = [told("hbm", cycles=91.1, work=0.9), told("matrix", cycles=0.02), told("sfu", cycles=0.0)]
+    assert loads_text(every) == "device memory 91.1 %, all others below 1 %"
+
+
+def test_every_unit_with_a_load_has_a_name() -> None:
+    for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90"):
+        for signal in loads.signals_of_loads(target):
+            assert loads.label_of(signal.removeprefix("load."), target), signal
+
+
+def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None:
+    known = Load("hbm", "device memory", 78.9, None, 78.9, "ok", of_theory=True)
+    busy = Load("l2", "L2", 97.3, 97.3, 30.0, "ok")
+    limit = Limit("hbm", "load.hbm", 78.9, known.words, 85.8)
+    why = decide_bound([known, busy], [limit])[2]
+    assert "device memory 78.9 % of its theoretical peak" in why
+    assert "L2 97.3 % (busy cycles; its counted work needs 30 %) serves the requests of another unit" in why
+    assert "of what it sustains" in decide_bound([replace(known, of_theory=False)], [limit])[2]

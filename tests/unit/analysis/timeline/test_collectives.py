@@ -1,0 +1,187 @@
+"""Collectives: published sizes and times, bus bandwidths by nccl-tests' formulas, waiting apart from the transfer."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
+from rooflens.analysis.timeline.collectives import collectives
+from rooflens.analysis.timeline.trace import Window
+from rooflens.analysis.timeline.trace_loading import prepare
+from rooflens.analysis.workload import Workload
+from rooflens.tests.made.chrome import complete, trace, write
+from rooflens.tests.support.timelines import Made, publish
+from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.import_profile import import_profile
+from rooflens.tools.query_counters import query_counters
+
+US = 1_000
+
+
+def test_sizes_times_and_calls_are_those_of_the_published_report(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "public/tracelens/resnet_act_checkpoint"
+    if not folder.is_dir():
+        pytest.skip("needs resnet_act_checkpoint of ../shared/public")
+    store = Store(tmp_path)
+    with Workload.open(
+        store, import_profile(store, str(folder / "resnet_act_checkpoint.json.gz")).workload
+    ) as workload:
+        rows = collectives(prepare(workload))
+    with (folder / "coll_analysis.csv").open() as file:
+        published = {
+            (row["Collective name"], row["dtype"], round(float(row["In msg size (MB)_first"]) * 2**20)): (
+                int(row["operation_count"]),
+                pytest.approx(float(row["dur_sum"]) * US, abs=US),
+                float(row["Group size"]),
+            )
+            for row in csv.DictReader(file)
+        }
+    assert {
+        (row["collective"], row["type"], row["bytes"]): (row["calls"], row["ns"], row["group_size"]) for row in rows
+    } == published
+    largest = rows[0]
+    assert largest["busbw_gbs"] == pytest.approx(2 * 7 / 8 * 3 * 8816192 * 2 / largest["ns"])
+    assert (largest["status"], largest["waited_ns"], largest["recorded"]) == ("suspect", None, 1)
+
+
+def collective(made: Made, rank: int, start: int, length: int, **stated: Any) -> None:
+    """A kernel of a collective with what PyTorch states with it, in us."""
+    facts = {"collective": "allreduce", "in": 1 << 20, "out": 1 << 20, "type": "Float", "ranks": 2, "group": "0",
+             "members": "[0, 1]", "split": "[]"} | stated  # fmt: skip
+    made.add("kernel", "ncclDevKernel_Generic", start * US, (start + length) * US, device_id=0, stream=9, rank=rank,
+             pid=rank + 1, arguments=json.dumps(facts))  # fmt: skip
+
+
+def analysed(folder: Path, made: Made, windows: list[Window] | None = None) -> list[dict[str, Any]]:
+    store = Store(folder)
+    with Workload.open(store, publish(store, made).id) as workload:
+        stored = table_rows(workload, "collectives")
+        assert all(list(row) == list(schema()["collectives"].columns) for row in stored), "columns as documented"
+        return collectives(prepare(workload), windows)
+
+
+@pytest.mark.parametrize(("name", "counts", "ranks", "size", "factor"), [
+    ("allreduce", (1000, 1000), 8, 4000, 2 * 7 / 8), ("_allgather_base", (1000, 8000), 8, 32000, 7 / 8),
+    ("reduce_scatter_tensor_coalesced", (8000, 1000), 8, 32000, 7 / 8), ("all_to_all", (8000, 8000), 8, 32000, 7 / 8),
+    ("broadcast", (1000, 1000), 8, 4000, 1), ("gather", (1000, 0), 4, 16000, 3 / 4),
+])  # fmt: skip
+def test_bus_bandwidths_follow_the_formulas_of_nccl_tests(
+    tmp_path: Path, name: str, counts: tuple[int, int], ranks: int, size: int, factor: float
+) -> None:
+    made = Made()
+    for rank in range(ranks):
+        collective(made, rank, 10, 5, collective=name, **{"in": counts[0], "out": counts[1]}, ranks=ranks)
+    (row,) = analysed(tmp_path, made)
+    assert (row["status"], row["bytes"], row["calls"], row["recorded"]) == ("ok", size, 1, ranks)
+    assert (row["algbw_gbs"], row["busbw_gbs"]) == (size / (5 * US), pytest.approx(factor * size / (5 * US)))
+
+
+def test_waiting_for_the_last_rank_is_not_part_of_the_transfer(tmp_path: Path) -> None:
+    """Twice, rank 1 arrives 30 us later; the third time, rank 0 does, by 5 us."""
+    made = Made()
+    for at, early, late, lag in ((0, 0, 1, 30), (100, 0, 1, 30), (200, 1, 0, 5)):
+        collective(made, early, at, 10 + lag)
+        collective(made, late, at + lag, 10)
+    (row,) = analysed(tmp_path, made)
+    assert (row["calls"], row["transfer_ns"], row["waited_ns"], row["ns"]) == (3, 30 * US, 65 * US, 125 * US)
+    assert row["busbw_gbs"] == pytest.approx(3 * (4 << 20) / (30 * US)) and row["waited_pct"] == pytest.approx(
+        100 * 65 / 125
+    )
+    (part,) = analysed(tmp_path / "window", made, [Window(150 * US, 300 * US)])
+    assert (part["calls"], part["transfer_ns"], part["waited_ns"]) == (1, 10 * US, 5 * US)
+
+
+def test_groups_of_other_ranks_are_not_compared(tmp_path: Path) -> None:
+    made = Made()
+    for rank, length in enumerate((10, 20, 30, 40)):
+        collective(made, rank, 0, length, members="[0, 1]" if rank < 2 else "[2, 3]")
+    (row,) = analysed(tmp_path, made)
+    assert (row["calls"], row["transfer_ns"], row["waited_ns"]) == (2, 40 * US, 20 * US)
+
+
+@pytest.mark.parametrize(("stated", "status", "reason"), [
+    ({"ranks": 16}, "suspect", "2 of 16 ranks recorded"), ({"type": "Unheard"}, "undefined", "its sizes, its type"),
+    ({"collective": "unheard"}, "undefined", "no formula"), ({"split": "[100, 300]"}, "undefined", "its parts differ"),
+    ({"collective": "send"}, "suspect", "waiting for the other rank"),
+])  # fmt: skip
+def test_what_is_not_certain_has_a_status_and_a_reason(
+    tmp_path: Path, stated: dict[str, Any], status: str, reason: str
+) -> None:
+    made = Made()
+    for rank in (0, 1):
+        collective(made, rank, 0, 10, **stated)
+    (row,) = analysed(tmp_path, made)
+    assert (row["status"], row["busbw_gbs"] is None) == (status, status == "undefined") and reason in str(row["reason"])
+
+
+def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> None:
+    made = Made()
+    collective(made, 0, 0, 10)
+    collective(made, 0, 50, 10)
+    collective(made, 1, 0, 40)
+    (row,) = analysed(tmp_path, made)
+    assert (row["calls"], row["waited_ns"], row["status"]) == (3, None, "suspect") and "different numbers" in str(
+        row["reason"]
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"])
+def test_texts_that_state_no_collective_are_ignored(tmp_path: Path, text: str) -> None:
+    made = Made()
+    made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
+    assert analysed(tmp_path, made) == []
+
+
+@pytest.mark.parametrize("stated", [
+    {"ranks": 10**12}, {"ranks": 0}, {"ranks": -1}, {"in": 10**30}, {"in": "many"}, {"collective": "\ud800"},
+    {"collective": "a\x00b"}, {"type": "x" * 3000}, {"members": "[" * 3000}, {"split": "[" + "1, " * 900 + "]"},
+    {"group": None}, {"type": ["Float"]},
+])  # fmt: skip
+def test_impossible_facts_do_not_stop_the_analysis(tmp_path: Path, stated: dict[str, Any]) -> None:
+    made = Made()
+    for rank in (0, 1):
+        collective(made, rank, 0, 10, **stated)
+    (row,) = analysed(tmp_path, made)
+    assert row["calls"] == 1 and row["ns"] == 20 * US
+    assert row["busbw_gbs"] is None or row["bytes"] == 4 << 20
+
+
+def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_path: Path) -> None:
+    facts = {"Collective name": "reduce_scatter", "In msg nelems": 1 << 20, "Out msg nelems": 1 << 19, 
+             "dtype": "BFloat16", "Group size": 2, "Process Group Name": "7", "Process Group Ranks": "[0, 1]",
+             "In split size": "[]"}  # fmt: skip
+    for rank, (start, length) in enumerate(((100.0, 50.0), (130.0, 20.0))):
+        kernel = {"device": rank, "stream": 9, "correlation": 5, **facts}
+        events = [
+            complete("cpu_op", "record_param_comms", 10, 20),
+            complete("cuda_runtime", "cudaLaunchKernel", 12, 5.0, args={"correlation": 5}),
+            complete("kernel", "ncclDevKernel_Generic", start, length, pid=rank, args=kernel),
+        ]
+        info = {"backend": "nccl", "rank": rank, "world_size": 2}
+        write(tmp_path / "traces" / f"rank{rank}.json", trace(events, distributedInfo=info))
+    store = Store(tmp_path / "store")
+    import_profile(store, str(tmp_path / "traces"))
+    sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
+    size = 2 * (1 << 20)
+    assert query_counters(store, sql).table.rows == [
+        ["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]
+    ]
+
+
+def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:
+    made = Made()
+    for rank, length in ((0, 40), (1, 10)):
+        collective(made, rank, 40 - length, length)
+    store = Store(tmp_path)
+    publish(store, made)
+    table = compute_timeline(store).collectives
+    (row,) = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert (row["mb"], row["ms"], row["transfer_ms"], row["waited_pct"]) == (4.194304, 0.05, 0.01, 60.0)
+    assert row["busbw_gbs"] == 419.4

@@ -1,0 +1,295 @@
+"""Operators against their roofline: equal to published reports, and exact on traces made here."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rooflens.analysis.rooflines.ceilings import Ceilings, choose
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.tables import schema
+from rooflens.analysis.tables.derived import table_rows
+from rooflens.analysis.timeline.operators import Operators, operators
+from rooflens.analysis.timeline.trace import Window
+from rooflens.analysis.timeline.trace_loading import prepare
+from rooflens.analysis.workload import Workload
+from rooflens.tests.support.timelines import Made, publish
+from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.import_profile import import_profile
+
+US = 1_000
+NORMALISATION = "perf_model/normalization/normalization_layer_test"
+BERT = "gaunernst_bert-small-uncased__1016001"
+REPORTS = {
+    "bert_h100/GEMM.csv": (f"bert_h100/{BERT}", 4, 1e-4),
+    "bert_h100/SDPA_fwd.csv": (f"bert_h100/{BERT}", 1, 1e-4),
+    "bert_h100/unified_perf_summary.csv": (f"bert_h100/{BERT}", 6, 1e-4),
+    "bert_mi300/GEMM.csv": (f"bert_mi300/{BERT}", 4, 1e-4),
+    "bert_mi300/SDPA_fwd.csv": (f"bert_mi300/{BERT}", 1, 1e-4),
+    "bert_mi300/unified_perf_summary.csv": (f"bert_mi300/{BERT}", 6, 1e-4),
+    # Parameters of one element per channel count differently there, by up to 0.5 % of the bytes.
+    f"{NORMALISATION}_perf_report_csvs/Normalization.csv": (NORMALISATION, 12, 6e-3),
+    f"{NORMALISATION}_perf_report_csvs/BinaryElementwise.csv": (NORMALISATION, 3, 1e-4),
+    f"{NORMALISATION}_perf_report_csvs/Reduce_fwd.csv": (NORMALISATION, 2, 1e-2),
+}
+"""Report of TraceLens below public/tracelens -> its trace, the least number of rows compared, and the tolerance."""
+OTHERWISE = {
+    "aten::native_layer_norm": "weights of the size of the input count six times there",
+    "aten::native_layer_norm_backward": "likewise",
+    "aten::miopen_batch_norm_backward": "as if statistics were constants, although it is a training step",
+    "aten::copy_": "moving an element is no floating-point operation",
+}
+"""Operators that the reports count differently, and how."""
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_operations_bytes_and_rates_are_the_published_ones(shared: Path, tmp_path: Path, report: str) -> None:
+    trace, least, tolerance = REPORTS[report]
+    folder = shared / "public" / "tracelens"
+    path = folder / f"{trace}.json.gz"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    store = Store(tmp_path)
+    with Workload.open(store, import_profile(store, str(path)).workload) as workload:
+        rows = operators(prepare(workload)).shape_rows
+        ceilings = choose(workload, "empirical")[0]
+    own = {(row["operator"], row["sizes"], row["types"]): row for row in rows}
+    compared = 0
+    for (name, sizes, types), published in read_report(folder / report).items():
+        row = own.get((name, sizes, types))
+        if row is None or name in OTHERWISE or (row["flop"] == 0 and "long" in types):
+            continue
+        compared += 1
+        assert (row["flop"], row["bytes"]) == (
+            pytest.approx(published["flop"] * row["calls"], rel=tolerance),
+            pytest.approx(published["bytes"] * row["calls"], rel=tolerance),
+        ), (name, sizes)
+        if row["ns"] == pytest.approx(published["ns"], rel=1e-3):  # fills of an operator do not count there
+            assert row["tflops"] == pytest.approx(
+                published["flop"] * row["calls"] / published["ns"] / 1e3, rel=tolerance
+            )
+            assert row["roofline_pct"] == pytest.approx(_roofline_pct(row, published, ceilings), rel=2 * tolerance)
+    assert compared >= least
+
+
+def read_report(path: Path) -> dict[tuple[str, str, str], dict[str, float]]:
+    """The FLOP and bytes of one call, and the ns of all calls, by operator, sizes and types."""
+    read: dict[tuple[str, str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            flop, moved = (row.get(f"{name}_first") or row.get(name) for name in ("GFLOPS", "Data Moved (MB)"))
+            stated = [row.get(f"{name}_first") or row[name] for name in ("Input Dims", "Input type")]
+            if not (flop and moved):
+                continue
+            sizes, types = (json.dumps(ast.literal_eval(text), separators=(",", ":")) for text in stated)
+            one = read[row["name"], sizes, types]
+            one["flop"], one["bytes"] = float(flop) * 1e9, float(moved) * 2**20
+            one["ns"] += float(row["Kernel Time (µs)_sum"]) * US
+    return read
+
+
+def _roofline_pct(row: dict[str, Any], published: dict[str, float], ceilings: Ceilings) -> float:
+    matrix, vector = ("matrix.bf16", "valu.f32") if "BFloat16" in str(row["types"]) else ("matrix.f32", "valu.f32")
+    matrix_product = row["category"] in ("matrix product", "attention")
+    peak = ceilings.value(matrix if matrix_product else vector)
+    memory = ceilings.value("hbm.bw")
+    assert peak is not None and memory is not None
+    if not matrix_product:
+        assert row["bound"] == "hbm.bw"
+    least = max(published["flop"] / peak if matrix_product else 0.0, published["bytes"] / memory)
+    calls = row["calls"] or 0
+    return 100 * least * calls / published["ns"]
+
+
+@pytest.mark.parametrize("report", ["GEMM", "RMSNorm_fwd", "RoPE_fwd", "UnaryElementwise"])
+def test_operators_of_a_server_have_the_published_work_by_their_arguments(
+    shared: Path, tmp_path: Path, report: str
+) -> None:
+    """The trace of these reports replays a graph, so that only the reports state the arguments of its operators."""
+    path = shared / "public/tracelens/sglang_decode/perf_csvs" / f"{report}.csv"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    made, published = Made(), read_report(path)
+    for i, (name, sizes, types) in enumerate(published):
+        call(made, name, [json.loads(sizes), json.loads(types), []], "kernel", at=i * 100 * US)
+    rows = {(row["operator"], row["sizes"], row["types"]): row for row in analysed(tmp_path, made).shape_rows}
+    assert rows.keys() == published.keys()
+    for key, row in rows.items():
+        flop = 0 if key[0] in OTHERWISE or row["flop"] == 0 else published[key]["flop"]
+        assert (row["flop"], row["bytes"]) == (pytest.approx(flop, rel=4e-3), pytest.approx(published[key]["bytes"])), (
+            key
+        )
+
+
+# -- made traces -----------------------------------------------------------------------------------
+
+
+def call(made: Made, name: str, arguments: Any, *kernels: str, at: int = 0, **columns: Any) -> None:
+    """An operator with its arguments that launches kernels of 10 us each."""
+    number = len(made.ranges)
+    stated = None if arguments is None else json.dumps(arguments)
+    made.range(name, at, at + 50 * US, source="torch", arguments=stated, **columns)
+    for i, kernel in enumerate(kernels):
+        begun = at + i * 12 * US
+        made.launch(kernel, (begun, begun + US), (begun + 2 * US, begun + 12 * US), range_id=number)
+
+
+def analysed(folder: Path, made: Made, windows: list[Window] | None = None, arch: str | None = "gfx942") -> Operators:
+    store = Store(folder)
+    with Workload.open(store, publish(store, made, arch=arch, device="AMD Instinct MI300X").id) as workload:
+        rows = table_rows(workload, "operators")
+        assert all(list(row) == list(schema()["operators"].columns) for row in rows), "columns as documented, in order"
+        return operators(prepare(workload), windows)
+
+
+def product(m: int, n: int, k: int, kind: str) -> list[Any]:
+    """The arguments of aten::mm."""
+    return [[[m, k], [k, n]], [kind, kind], ["", ""]]
+
+
+def test_time_of_all_rows_is_that_of_the_device_and_the_rest_has_a_reason(tmp_path: Path) -> None:
+    made = Made()
+    call(made, "aten::mm", product(64, 32, 16, "float"), "gemm")
+    call(made, "aten::secret", [[[64]], ["float"], [""]], "secret", at=100 * US)
+    call(made, "aten::mul", None, "mul", at=200 * US)
+    made.launch("none", (300 * US, 301 * US), (302 * US, 312 * US))
+    graph = made.host("hipGraphLaunch", 400 * US, 401 * US, range_id=0)
+    made.add("kernel", "node", 402 * US, 412 * US, device_id=0, stream=7, correlation=graph, range_id=0)
+    result = analysed(tmp_path, made)
+    by_name = {(row["operator"], (row["reason"] or "").split(" ")[0]): row["ns"] for row in result.rows}
+    assert by_name == {
+        ("aten::mm", ""): 10 * US,
+        ("aten::secret", "no"): 10 * US,
+        ("aten::mul", "no"): 10 * US,
+        (None, "no"): 10 * US,
+        (None, "replays"): 10 * US,
+    }
+    assert [row["operator"] for row in result.shape_rows] == ["aten::mm", "aten::secret"]
+    assert "20 % replays of graphs belong to no operator" in result.notes[0].text
+    assert (result.shape_rows[0]["calls"], sum(row["ns"] for row in result.rows)) == (1, 50 * US)
+
+
+def test_without_shapes_there_is_no_table(tmp_path: Path) -> None:
+    made = Made()
+    call(made, "aten::mm", None, "gemm")
+    assert analysed(tmp_path, made) == Operators([])
+
+
+def test_single_precision_in_tensor_float_has_the_peak_of_tensor_float(tmp_path: Path) -> None:
+    bounds = {}
+    for kernel in ("Cijk_Ailk_Bljk_S_MT256x256x16", "void cutlass_80_tensorop_s1688gemm_128x128"):
+        made = Made()
+        call(made, "aten::mm", product(4096, 4096, 4096, "float"), kernel)
+        (row,) = analysed(tmp_path / kernel[:4], made).rows
+        bounds[kernel[:4]] = row["bound"]
+        assert row["flop"] == 2 * 4096**3 and row["bytes"] == 3 * 4 * 4096**2
+    assert bounds == {"Cijk": "matrix.f32", "void": "matrix.xf32"}
+
+
+def test_of_an_attention_the_operator_with_the_mask_counts_and_its_causal_form_half(tmp_path: Path) -> None:
+    sizes = [[2, 8, 100, 64]] * 3 + [[]] * 4
+    types = ["c10::Half"] * 3 + ["Scalar"] * 4
+    flops = {}
+    for causal in ("False", "True", ""):
+        made = Made()
+        values = ["", "", "", "0.", causal, "False", "0.125"]
+        outer = "aten::_scaled_dot_product_flash_attention"
+        made.range(outer, 0, 60 * US, source="torch", arguments=json.dumps([sizes, types, values]))
+        inner = [[[2, 100, 8, 64]] * 3, types[:3], [""] * 3]
+        call(made, "aten::_flash_attention_forward", inner, "flash_fwd_kernel", depth=1)
+        (row,) = analysed(tmp_path / f"mask_{causal}", made).rows
+        assert row["operator"] == outer
+        flops[causal] = row["flop"]
+    whole = 2 * 2 * 8 * 100 * 100 * (64 + 64)
+    assert flops == {"False": whole, "True": whole / 2, "": None}
+
+
+def test_an_attention_outside_of_any_other_operator_has_its_own_row(tmp_path: Path) -> None:
+    made = Made()
+    values = ["", "", "", "", "", "100", "100", "0.", "True"]
+    sizes = [[2, 100, 8, 64]] * 3 + [[]] * 6
+    call(made, "aten::_flash_attention_forward", [sizes, ["c10::Half"] * 3 + [""] * 6, values], "flash_fwd_kernel")
+    (row,) = analysed(tmp_path, made).rows
+    assert (row["operator"], row["flop"]) == ("aten::_flash_attention_forward", 2 * 8 * 100 * 100 * (64 + 64))
+
+
+def test_a_convolution_counts_the_filter_for_each_element_of_its_result(tmp_path: Path) -> None:
+    made = Made()
+    sizes = [[10, 64, 56, 56], [128, 64, 3, 3], [], [], [], [], []]
+    types = ["c10::BFloat16", "c10::BFloat16", "", "ScalarList", "ScalarList", "ScalarList", "Scalar"]
+    values = ["", "", "", "[1, 1]", "[2, 2]", "[1, 1]", "1"]
+    call(made, "aten::miopen_convolution", [sizes, types, values], "miopenSp3AsmConv", "transpose")
+    (row,) = analysed(tmp_path, made).rows
+    result = 10 * 128 * 28 * 28
+    assert (row["calls"], row["ns"], row["flop"]) == (1, 20 * US, 2 * result * 64 * 3 * 3)
+    assert row["bytes"] == 2 * (10 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + result)
+
+
+@pytest.mark.parametrize(("arch", "kind", "reason"), [
+    (None, "float", "the peak of the device is unknown"), ("gfx942", "c10::Unheard", "the size of a type is unknown"),
+])  # fmt: skip
+def test_an_unknown_device_or_type_has_no_roofline(tmp_path: Path, arch: str | None, kind: str, reason: str) -> None:
+    made = Made()
+    call(made, "aten::mm", product(64, 32, 16, kind), "gemm")
+    (row,) = analysed(tmp_path, made, arch=arch).rows
+    assert (row["least_ns"], row["roofline_pct"], row["reason"]) == (None, None, reason)
+
+
+def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_are_merged(tmp_path: Path) -> None:
+    made = Made()
+    for i, epsilon in enumerate(("1e-05", "1e-06", "1e-05")):
+        sizes = [[8, 512], [], [512], [512], []]
+        types = ["float", "ScalarList", "float", "float", "Scalar"]
+        call(made, "aten::native_layer_norm", [sizes, types, ["", "[512]", "", "", epsilon]], "norm", at=i * 100 * US)
+    result = analysed(tmp_path, made, [Window(0, 50 * US), Window(250 * US, 400 * US)])
+    (row,) = result.rows
+    assert (row["calls"], row["ns"], row["flop"]) == (1, 10 * US, 5 * 8 * 512)
+    whole = analysed(tmp_path / "whole", made)
+    assert [(row["calls"], row["flop"]) for row in whole.rows] == [(3, 3 * 5 * 8 * 512)]
+
+
+LARGEST = (1 << 53) - 1
+
+
+@pytest.mark.parametrize("arguments", [
+    [[[LARGEST] * 60] * 2, ["float"] * 2, ["", ""]], [[[LARGEST, LARGEST]] * 2, ["float"] * 2, ["", ""]],
+    [[[1.5, 2], [-2, 3]], ["float"] * 2, ["", ""]], [[[True, 2], [2, -3]], ["float"] * 2, ["", ""]],
+    [[["a"], {"b": 1}], [{"c": 2}, ["float"]], [None, 5]], [[[4, 5], [5]], "float", None], [5, 6, 7], [[]], {}, "text",
+    [[[0, 2, 3]], ["\ud800"], ["\x00"]],
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["aten::mm", "aten::add", "aten::convolution"])
+def test_impossible_arguments_have_no_figures_and_stop_nothing(tmp_path: Path, name: str, arguments: Any) -> None:
+    made = Made()
+    call(made, name, arguments, "kernel")
+    (row,) = analysed(tmp_path, made).rows
+    assert row["ns"] == 10 * US and row["least_ns"] is None and row["reason"]
+
+
+@pytest.mark.parametrize(("dimension", "moved"), [("1", 7 * 8 + 2 * 7 * 5 * 4), ("-2", 7 * 8 + 2 * 7 * 6 * 4),
+                                                  ("9", None), ("1e300", None), ("99999999999", None)])  # fmt: skip
+def test_rows_are_selected_along_the_stated_dimension(tmp_path: Path, dimension: str, moved: int | None) -> None:
+    made = Made()
+    call(made, "aten::index_select", [[[5, 6], [], [7]], ["float", "Scalar", "long int"], ["", dimension, ""]], "index")
+    (row,) = analysed(tmp_path, made).rows
+    assert row["bytes"] == moved
+
+
+def test_the_answer_shows_the_operators_with_the_most_time(tmp_path: Path) -> None:
+    made = Made()
+    for i in range(4):
+        call(made, "aten::mm", product(64, 32, 16 * (i + 1), "c10::BFloat16"), *["gemm"] * (i + 1), at=i * 100 * US)
+    store = Store(tmp_path)
+    publish(store, made, arch="gfx942", device="AMD Instinct MI300X")
+    table = compute_timeline(store, top_n=2, steady=False).operators
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    assert [(row["sizes"], row["types"], row["ms"]) for row in rows] == [
+        ("[[64,64],[64,32]]", "BFloat16", 0.04),
+        ("[[64,48],[48,32]]", "BFloat16", 0.03),
+    ]
+    assert (table.total_rows, table.truncated) == (4, True)

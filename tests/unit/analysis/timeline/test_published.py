@@ -1,0 +1,115 @@
+"""Traces and figures that other people published: equal shares over the same time span, and no sure verdict beside."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.timeline.busy import Busy, Within
+from rooflens.analysis.timeline.busy import busy as busy_times
+from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
+from rooflens.analysis.timeline.trace import Window
+from rooflens.analysis.workload import Workload
+from rooflens.tests.support.timelines import union
+from rooflens.tools.import_profile import import_profile
+
+POINTS = 0.5
+TRACES = {
+    "sglang_decode/sglang_Qwen3-8B_decode": "sglang_decode/perf_csvs",
+    "bert_h100/gaunernst_bert-small-uncased__1016001": "bert_h100",
+    "bert_mi300/gaunernst_bert-small-uncased__1016001": "bert_mi300",
+    "perf_model/normalization/normalization_layer_test": (
+        "perf_model/normalization/normalization_layer_test_perf_report_csvs"
+    ),
+}
+"""Trace -> folder of the report, below public/tracelens."""
+
+
+def analysed(path: Path, store: Store, **asked: bool) -> Timeline:
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    with Workload.open(store, import_profile(store, str(path)).workload) as workload:
+        return timeline(workload, TimelineRequest(**asked))
+
+
+@pytest.mark.parametrize("trace", TRACES)
+def test_shares_are_the_published_ones_from_the_first_work_of_the_device_to_the_last(
+    shared: Path, tmp_path: Path, trace: str
+) -> None:
+    folder = shared / "public" / "tracelens"
+    result = analysed(folder / f"{trace}.json.gz", Store(tmp_path))
+    with (folder / TRACES[trace] / "gpu_timeline.csv").open() as file:
+        published = {row["type"]: float(row["percent"]) for row in csv.DictReader(file)}
+    work = result.trace.work
+    span = Within([Window(int(work.s.min()), int(work.e.max()))])
+    total = sum(busy_times(result.trace, span).values(), Busy(0))
+    own = {
+        "busy_time": total.any,
+        "idle_time": total.idle,
+        "computation_time": total.computing,
+        "exposed_comm_time": total.exposed_communication,
+        "total_memcpy_time": total.copies,
+    }
+    assert {name: 100 * ns / total.wall for name, ns in own.items()} == pytest.approx(
+        {name: published[name] for name in own}, abs=POINTS
+    )
+
+
+RECORDED = (
+    "public/hta/negative_queue_length", "public/hta/sampled_rank-0",
+    "public/tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
+    *(f"traces/{name}" for name in ("gpu_bound", "launch_bound", "dataloader", "pageable")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("trace", RECORDED)
+def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Path, tmp_path: Path, trace: str) -> None:
+    """Unions of intervals from the events of the file, with kernels named nccl as communication."""
+    path = shared / f"{trace}.json.gz"
+    result = analysed(path, Store(tmp_path))
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    work = [
+        (e["cat"], "nccl" in e["name"].lower(), (e["ts"] * 1000, (e["ts"] + e["dur"]) * 1000))
+        for e in events
+        if e.get("ph") == "X" and e.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
+    first, last = min(s for *_, (s, _) in work), max(e for *_, (_, e) in work)
+    computing = union([t for cat, talks, t in work if cat == "kernel" and not talks], first, last)
+    kernels = union([t for cat, _, t in work if cat == "kernel"], first, last)
+    busy = union([t for *_, t in work], first, last)
+    span = Within([Window(int(result.trace.work.s.min()), int(result.trace.work.e.max()))])
+    total = sum(busy_times(result.trace, span).values(), Busy(0))
+    own = (total.any, total.computing, total.exposed_communication, total.exposed_copies)
+    assert [100 * ns / total.wall for ns in own] == pytest.approx(
+        [100 * ns / (last - first) for ns in (busy, computing, kernels - computing, busy - kernels)], abs=POINTS
+    )
+
+
+def test_a_decode_step_that_waits_is_not_described_by_its_layers(shared: Path, tmp_path: Path) -> None:
+    """97.94 % idle: the layers of the one graph are no steps."""
+    result = analysed(shared / "public/tracelens/sglang_decode/sglang_Qwen3-8B_decode.json.gz", Store(tmp_path))
+    assert result.selected == "work" and result.idle_pct == pytest.approx(97.94, abs=POINTS)
+    assert result.verdict.height == "waiting" and result.verdict.confidence <= 0.5
+    assert "the time between its first and last work (473.7 ms)" in result.findings[0].claim
+
+
+def test_a_sampled_trace_is_named_and_its_communication_is_the_published_share(shared: Path, tmp_path: Path) -> None:
+    """HTA: 27.6 % of the span is communication beside which nothing computes."""
+    result = analysed(shared / "public/hta/sampled_rank-0.json.gz", Store(tmp_path))
+    assert "sampled" in [doubt.code for doubt in result.doubts] and result.verdict.confidence <= 0.5
+    shares = {finding.height: finding.share_pct for finding in result.findings}
+    assert shares["communication"] == pytest.approx(27.6, abs=POINTS)
+
+
+def test_gaps_before_nodes_of_graphs_are_not_communication(shared: Path, tmp_path: Path) -> None:
+    result = analysed(shared / "public/hta/negative_queue_length.json.gz", Store(tmp_path))
+    shares = {finding.height: finding.share_pct for finding in result.findings}
+    total = result.total
+    assert shares["communication"] == pytest.approx(100 * total.exposed_communication / total.wall)
+    assert (result.verdict.height, result.verdict.confidence <= 0.5) == ("waiting", True)

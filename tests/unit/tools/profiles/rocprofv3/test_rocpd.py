@@ -1,0 +1,211 @@
+"""rocpd databases as untrusted files: the environment stays in them, and nothing in them can do harm."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from rooflens.analysis.base.problems import BadInput, LimitExceeded
+from rooflens.tests.made.rocpd import write_rocpd
+from rooflens.tests.made.rocprofv3 import Launch, repeated, run
+from rooflens.tools.profiles.parsing import sqlite_database as rocpd
+from rooflens.tools.profiles.rocprofv3.read import detect
+
+RUN = run(*repeated(2, Launch("k(int)"), SQ_INSTS_VALU=[1.0, 2.0]))
+CANARY = "TOKEN=canary-7f3a91c4"
+
+
+@pytest.fixture
+def database(writer):
+    """A database, and a function that changes it by a statement; ``{suffix}`` stands for that of its tables."""
+    file = write_rocpd(writer.place("4711_results.db"), replace(RUN, environment=f'{{"SECRET": "{CANARY}"}}'))
+
+    def change(*statements: str):
+        con = sqlite3.connect(file)
+        (table,) = con.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_pmc_event_%'").fetchone()
+        for statement in statements:
+            con.execute(statement.replace("{suffix}", table.removeprefix("rocpd_pmc_event_")))
+        con.commit()
+        con.close()
+        return file
+
+    return change
+
+
+def holds_canary(bench, done=None):
+    files = [f for f in bench.store.root.rglob("*") if f.is_file()]
+    assert files
+    parts = [f.read_bytes() for f in files] + [done.model_dump_json().encode() if done else b""]
+    return any(b"canary" in part for part in parts)
+
+
+def test_the_environment_of_the_process_stays_in_the_database(bench, database):
+    file = database()
+    assert CANARY.encode() in file.read_bytes()
+    done = bench.load(file)
+    assert done.dispatches == 2 and not holds_canary(bench, done)
+
+
+@pytest.mark.parametrize("column", ["display_name", "kernel_name"])
+def test_a_view_cannot_smuggle_the_environment_in_as_a_kernel_name(bench, database, column):
+    other = "kernel_name" if column == "display_name" else "display_name"
+    file = database(
+        "DROP VIEW rocpd_info_kernel_symbol",
+        f'CREATE VIEW rocpd_info_kernel_symbol AS SELECT s.id, s.guid, p.environment AS {column}, NULL AS {other}, '
+        "arch_vgpr_count, accum_vgpr_count, sgpr_count FROM rocpd_info_kernel_symbol_{suffix} s, "
+        "rocpd_info_process_{suffix} p",
+    )  # fmt: skip
+    done = bench.load(file)
+    assert bench.column(done, "dispatches", "kernel") == ["(no name)"] * 2
+    assert not holds_canary(bench, done)
+
+
+def test_the_environment_is_private_under_any_part_of_a_query(writer, database):
+    with rocpd.open_database(database()) as db:
+        for sql in (
+            "SELECT environment FROM rocpd_info_process",
+            "SELECT extdata FROM rocpd_info_process",
+            "SELECT (SELECT environment FROM rocpd_info_process)",
+            "SELECT coalesce(x, '') FROM (SELECT ENVIRONMENT AS x FROM rocpd_info_process)",
+        ):
+            assert db.rows(sql)[0][0] in (None, "")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM rocpd_info_process_x",
+        "CREATE TABLE t (x)",
+        "ATTACH 'other.db' AS other",
+        "PRAGMA writable_schema = ON",
+        "SELECT load_extension('libm.so.6')",
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n",
+    ],
+)
+def test_only_reading_is_possible(database, statement):
+    file = database("CREATE TABLE rocpd_info_process_x (id INT)")
+    before = file.read_bytes()
+    with rocpd.open_database(file) as db, pytest.raises(BadInput):
+        db.rows(statement)
+    assert file.read_bytes() == before and sorted(p.name for p in file.parent.iterdir()) == [file.name]
+
+
+def test_triggers_do_not_fire(bench, database):
+    file = database(
+        "CREATE TABLE fired (x)",
+        "CREATE TRIGGER t INSTEAD OF INSERT ON rocpd_string BEGIN INSERT INTO fired VALUES (1); END",
+    )
+    before = file.read_bytes()
+    assert bench.load(file).dispatches == 2
+    assert file.read_bytes() == before
+
+
+def test_an_endless_view_is_refused(bench, database, monkeypatch):
+    monkeypatch.setattr(rocpd.size_limits, "DATABASE_PATIENCE_S", 0.2)
+    big = "rocpd_info_agent_{suffix} " + " ".join(f"CROSS JOIN rocpd_string_{{suffix}} s{i}" for i in range(40))
+    file = database(
+        "DROP VIEW rocpd_info_pmc",
+        "CREATE VIEW rocpd_info_pmc AS SELECT count(*) AS id, '' AS guid, 'x' AS name FROM " + big,
+    )
+    with pytest.raises((LimitExceeded, BadInput), match="takes too long|another layout|damaged"):
+        bench.load(file)
+    assert bench.is_clean()
+
+
+def test_a_query_that_works_long_for_its_first_row_is_not_interrupted(database):
+    joins = ", ".join(f"rocpd_info_agent_{{suffix}} a{i}" for i in range(21))
+    file = database(f"CREATE VIEW slow AS SELECT count(*) FROM {joins}")
+    with rocpd.open_database(file) as db:
+        db._deadline = 0.0  # as after a long pause since the last query
+        assert db.rows("SELECT * FROM slow") == [(2**21,)]
+
+
+def test_more_rows_than_a_file_can_hold_are_refused(bench, database):
+    joins = " ".join(f"CROSS JOIN rocpd_info_agent_{{suffix}} a{i}" for i in range(20))
+    file = database(
+        "DROP VIEW rocpd_pmc_event",
+        f"CREATE VIEW rocpd_pmc_event AS SELECT e.* FROM rocpd_pmc_event_{{suffix}} e {joins}",
+    )
+    with pytest.raises(BadInput, match="more rows than the file can contain"):
+        bench.load(file)
+
+
+@pytest.mark.parametrize("name", ["4711_results.db", "before.db"])
+def test_a_locked_database_is_refused(bench, database, name):
+    file = database().rename(bench.folder / name)
+    con = sqlite3.connect(file, isolation_level=None)
+    con.execute("BEGIN EXCLUSIVE")
+    try:
+        with pytest.raises(BadInput, match=f"{name} is locked"):
+            bench.load(file)
+    finally:
+        con.close()
+
+
+@pytest.mark.parametrize("suffix", ["-journal", "-wal"])
+def test_a_database_that_is_still_written_is_refused(bench, database, suffix):
+    file = database()
+    file.with_name(file.name + suffix).write_bytes(b"\xd9\xd5\x05\xf9")
+    with pytest.raises(BadInput, match="is incomplete"):
+        bench.load(file)
+
+
+@pytest.mark.parametrize("size", [0, 10, 100, 5000, -4096, -1])
+def test_a_cut_database_is_refused_in_words(bench, database, size):
+    file = database()
+    content = file.read_bytes()
+    file.write_bytes(content[: size if size >= 0 else len(content) + size])
+    with pytest.raises(BadInput, match="empty|damaged|not a database|layout") as found:
+        bench.load(file)
+    assert "sqlite3" not in found.value.text and bench.is_clean()
+
+
+def test_random_bytes_in_the_middle_are_no_crash(bench, database):
+    file = database()
+    content = bytearray(file.read_bytes())
+    for page in range(1, len(content) // 4096):
+        damaged = content.copy()
+        damaged[page * 4096 : page * 4096 + 64] = bytes(range(64))
+        file.write_bytes(damaged)
+        try:
+            bench.load(file)
+        except BadInput as problem:
+            assert "4711_results.db" in problem.text
+
+
+def test_another_sqlite_file_is_no_profile(bench, tmp_path):
+    con = sqlite3.connect(tmp_path / "notes.db")
+    con.execute("CREATE TABLE notes (text)")
+    con.commit()
+    con.close()
+    assert not detect(tmp_path / "notes.db")
+    with pytest.raises(BadInput, match="SQLite"):
+        bench.load(tmp_path / "notes.db")
+    with pytest.raises(BadInput, match="not an output of rocprofv3"):
+        bench.load(tmp_path / "notes.db", format="rocprofv3")
+
+
+def test_another_layout_is_said_plainly(bench, database):
+    file = database("ALTER TABLE rocpd_kernel_dispatch_{suffix} RENAME COLUMN dispatch_id TO number")
+    with pytest.raises(BadInput, match="an unknown database layout"):
+        bench.load(file)
+
+
+def test_text_in_number_columns_is_no_crash(bench, database):
+    file = database(
+        "UPDATE rocpd_kernel_dispatch_{suffix} SET grid_size_x = 'many', private_segment_size = NULL WHERE id = 1",
+        "UPDATE rocpd_info_kernel_symbol_{suffix} SET display_name = CAST(x'ff00fe1b5b33316d41' AS TEXT)",
+        "UPDATE rocpd_info_agent_{suffix} SET extdata = 'no json'",
+    )
+    done = bench.load(file)
+    assert bench.rows(done, "dispatches", "grid, scratch_bytes", "dispatch_id = 1") == [(0, None)]
+    assert "\x1b" not in bench.column(done, "dispatches", "kernel")[0]
+    assert bench.manifest(done).facts.get("cu_per_gpu") is None
+
+
+def test_instances_without_a_value_do_not_hide_the_others(bench, database):
+    file = database("INSERT INTO rocpd_pmc_event_{suffix} SELECT NULL, guid, event_id, pmc_id, NULL, '{}' "
+                    "FROM rocpd_pmc_event_{suffix}")  # fmt: skip
+    assert bench.column(bench.load(file), "counters", "SQ_INSTS_VALU") == [1.0, 2.0]

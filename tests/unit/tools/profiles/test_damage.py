@@ -1,0 +1,312 @@
+"""Damaged and hostile input: a Problem or a named warning, in bounded time and memory, and nothing left behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import random
+import resource
+
+import pytest
+
+from rooflens.analysis.base.problems import BadInput, LimitExceeded, Problem
+from rooflens.tests.support.waiting import at_most
+from rooflens.tools.base.untrusted_text import KERNEL_LIMIT
+
+HEADER = b"Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,SQ_WAVES,Start_Timestamp,End_Timestamp\n"
+ROW = b'0,"k(int, int)",2,1024,256,16,1000,2000\n'
+GIB = 1 << 30
+
+
+def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=20.0):
+    """Import a folder whose main file is ``content``: refused in time, with advice, and without a trace."""
+    folder = bench.folder / "w" / "MI200"
+    folder.mkdir(parents=True)
+    (folder / name).write_bytes(content)
+    bench.sysinfo("w/MI200")
+    with at_most(seconds), pytest.raises(kind, match=match) as found:
+        bench.load(folder)
+    assert found.value.why or found.value.fix
+    assert "duckdb" not in str(found.value).lower() and len(str(found.value)) < 800
+    assert bench.is_clean()
+
+
+@pytest.mark.parametrize(
+    ("content", "match"),
+    [
+        (b"", "is empty"),
+        (b"\n\n  \n", "is empty"),
+        (HEADER, "contains no rows"),
+        (b"Dispatch_ID,GPU_ID,SQ_WAVES\n0,2,16\n", "no column of kernel names"),
+        (HEADER.replace(b"GPU_ID", b"SQ_WAVES") + ROW, "has duplicate columns.*sq_waves"),
+        (HEADER.replace(b"GPU_ID", b"sq_Waves").replace(b"sq_", b"SQ_") + ROW, "has duplicate columns"),
+        (HEADER.replace(b"GPU_ID", b"Kernel_Name") + ROW, "has duplicate columns.*Kernel_Name"),
+        (HEADER + ROW + b"1,k,2,1024\n", "Line: 3.*Columns: 8"),
+        (HEADER + ROW + ROW.strip() + b",9,9\n", "Line: 3.*Columns: 8"),
+        (HEADER + b'0,"k(int,2,1024,256,16,1,2\n', "unterminated quote"),
+        (HEADER.replace(b"\n", b"\r\n") + ROW, "line endings are mixed"),
+        (HEADER + ROW.replace(b"int", b"\xb5s", 1), "not UTF-8"),
+        (HEADER.replace(b"SQ_WAVES", b"SQ_\xe9") + ROW, "not UTF-8"),
+        ((HEADER + ROW).decode().encode("utf-16"), "UTF-16"),
+        ((HEADER + ROW).decode().encode("utf-16-le"), "binary"),
+        (b"\x7fELF\x02\x01\x01\x00\x00\x00" + os.urandom(64), "binary"),
+        (b"A" * (5 << 20), "first line is longer"),
+        (b",".join(b"SQ_C_%d" % i for i in range(30_000)) + b"\n", "30,000 columns"),
+        (HEADER + ROW + b"1," + b"k" * (3 << 20) + b",2,1024,256,16,1,2\n", "Line: 3"),
+        (b"\x00" * 4096, "binary"),
+    ],
+    ids=[
+        "empty", "blank", "only a header", "no kernels", "counter twice", "counter twice but for case", "kernels twice",
+        "short row", "long row", "open quote", "mixed line ends", "latin-1", "latin-1 header", "utf-16",
+        "utf-16 without mark", "program", "endless header", "too many columns", "endless row", "nul bytes",
+    ],
+)  # fmt: skip
+def test_damaged_csv_is_refused_with_a_reason(bench, content, match):
+    refused(bench, content, match)
+
+
+def test_a_byte_order_mark_and_blank_lines_are_read_over(bench):
+    folder = bench.workload(SQ_WAVES=[16.0, 17.0])
+    file = folder / "pmc_perf.csv"
+    file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\n\n"))
+    assert bench.column(bench.load(folder), "counters", "SQ_WAVES") == [16.0, 17.0]
+
+
+def test_carriage_returns_are_no_part_of_the_last_column(bench):
+    folder = bench.workload(SQ_WAVES=[16.0, 17.0])
+    file = folder / "pmc_perf.csv"
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    assert bench.column(bench.load(folder), "dispatches", "duration_ns") == [10_000.0, 10_001.0]
+
+
+def test_text_among_numbers_is_null_with_column_count_and_example(bench):
+    done = bench.load(
+        bench.workload(SQ_WAVES=[16, "<error>", 18], SQ_BUSY_CYCLES=[1, 2, 3], Grid_Size=[1024, 1024, "big"])
+    )
+    assert bench.column(done, "counters", "SQ_WAVES") == [16.0, None, 18.0]
+    assert bench.column(done, "counters", "SQ_BUSY_CYCLES") == [1.0, 2.0, 3.0]
+    assert bench.column(done, "dispatches", "grid") == [1024, 1024, None]
+    texts = [w for w in done.warnings if "contains text" in w]
+    assert any("SQ_WAVES" in w and "1 of 3 rows" in w and "<error>" in w for w in texts)
+    assert any("Grid_Size" in w and "'big'" in w for w in texts)
+
+
+def test_infinite_counters_are_null_with_a_warning(bench):
+    done = bench.load(bench.workload(SQ_WAVES=["inf", 16], TCC_HIT_sum=["1e999", "-nan"], SQ_BUSY_CYCLES=[1, 2]))
+    assert bench.rows(done, "counters", "SQ_WAVES, TCC_HIT_sum, SQ_BUSY_CYCLES") == [
+        (None, None, 1.0),
+        (16.0, None, 2.0),
+    ]
+    assert sum("not collected" in w for w in done.warnings) == 2
+
+
+def test_launch_data_that_no_launch_can_have_is_null_with_a_warning(bench):
+    done = bench.load(bench.workload(SQ_WAVES=[16, 16], Arch_VGPR=["9e15", 8], Workgroup_Size=[-256, 256]))
+    assert bench.rows(done, "dispatches", "vgpr, workgroup_size") == [(None, -256), (8, 256)]
+    assert sum("no launch can have" in w for w in done.warnings) == 2
+
+
+def test_columns_that_are_no_counters_are_left_out_and_named(bench):
+    done = bench.load(bench.workload(SQ_WAVES=[16], **{"my notes\x1b[2J": ["x"], "Duration_NS": [1], "row": [1]}))
+    assert bench.manifest(done).counters == ["SQ_WAVES"]
+    (found,) = [w for w in done.warnings if "skipped" in w]
+    assert "my notes" in found and "\x1b" not in found
+
+
+def test_control_bidi_and_terminal_characters_leave_kernel_names(bench):
+    hostile = "\x1b[31mevil\x1b[0m\u202e(int)\u200b \x07\x00end\x1b]0;title\x07"
+    done = bench.load(bench.workload(SQ_WAVES=[16, 16, 16], Kernel_Name=[hostile, "tab\tbed", ""]))
+    assert bench.column(done, "dispatches", "kernel") == ["evil(int)   end", "tab bed", "(no name)"]
+    assert any("2 kernel names contained control" in w for w in done.warnings)
+    assert any("(no name)" in w for w in done.warnings)
+
+
+def test_kernel_names_of_absurd_length_are_cut_and_stay_apart(bench):
+    names = ["k<" + "x" * 100_000 + f"{i}>" for i in range(3)]
+    done = bench.load(bench.workload(SQ_WAVES=[16, 16, 16], Kernel_Name=names))
+    found = bench.column(done, "dispatches", "kernel")
+    assert done.kernels == 3 and max(map(len, found)) <= KERNEL_LIMIT
+
+
+def test_hostile_text_in_sysinfo_is_shown_harmlessly(bench):
+    folder = bench.workload(SQ_WAVES=[16])
+    bench.sysinfo(
+        "made/MI200", workload_name="a\x1b[2Jb\u202ec", command="x" * 5000, hostname="n\x00o", gpu_model="MI\n200"
+    )
+    manifest = bench.manifest(bench.load(folder))
+    assert (manifest.name, manifest.host, manifest.device) == ("abc", "no", "MI 200")
+    assert len(manifest.command) <= 500
+
+
+@pytest.mark.parametrize("damage", [b"", b"a,b", b"\xff\xfe\x00\x01", b"\x00" * 100, b'"' * 5000], ids=repr)
+def test_a_damaged_sysinfo_leaves_the_device_unknown(bench, damage):
+    folder = bench.workload(SQ_WAVES=[16])
+    (folder / "sysinfo.csv").write_bytes(damage)
+    done = bench.load(folder)
+    assert done.arch is None and any("sysinfo.csv" in w for w in done.warnings)
+
+
+def test_a_damaged_roofline_is_left_out_with_a_warning(bench):
+    folder = bench.workload(SQ_WAVES=[16])
+    (folder / "roofline.csv").write_bytes(b"device,HBMBw\n0,\xff\n1,inf\n")
+    done = bench.load(folder)
+    assert any("no usable ceiling" in w for w in done.warnings) and not bench.rows(done, "ceilings")
+
+
+def test_a_gigabyte_without_a_line_end_is_refused_at_once(bench):
+    folder = bench.folder / "w"
+    folder.mkdir()
+    with (folder / "pmc_perf.csv").open("wb") as file:
+        file.truncate(GIB)
+    with at_most(3), pytest.raises(BadInput, match="binary"):
+        bench.load(folder)
+    assert bench.is_clean()
+
+
+def test_a_gigabyte_in_the_second_line_is_refused_in_bounded_memory(bench):
+    folder = bench.folder / "w"
+    folder.mkdir()
+    with (folder / "pmc_perf.csv").open("wb") as file:
+        file.write(HEADER + ROW)
+        file.truncate(GIB)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with at_most(10), pytest.raises(BadInput, match="line of more than 4 MiB"):
+        bench.load(folder)
+    assert bench.is_clean()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_megabytes_of_rubbish_are_refused_early(bench):
+    refused(bench, HEADER + random.Random(1).randbytes(20 << 20), "damaged|UTF-8", seconds=10)
+
+
+def test_a_gzip_bomb_is_refused(bench, monkeypatch):
+    monkeypatch.setattr("rooflens.tools.base.size_limits.GZIP_FREE", 24 << 20)
+    packed = gzip.compress(HEADER + ROW * 1_000_000, 9)
+    assert len(packed) < 300_000
+    refused(bench, packed, "unpacks to more than 24 MiB", LimitExceeded, "pmc_perf.csv.gz", seconds=5)
+
+
+@pytest.mark.parametrize("cut", [20, -12], ids=["early", "late"])
+def test_a_truncated_gzip_file_is_refused(bench, cut):
+    refused(bench, gzip.compress(HEADER + ROW * 5000)[:cut], "damaged", name="pmc_perf.csv.gz")
+
+
+def test_a_broken_gzip_stream_is_refused(bench):
+    rows = b"".join(b'%d,"k",2,1024,256,%d,1000,2000\n' % (i, i * 7919 % 1000) for i in range(5000))
+    packed = bytearray(gzip.compress(HEADER + rows))
+    packed[4000:4064] = bytes(64)
+    refused(bench, bytes(packed), "damaged|UTF-8", Problem, "pmc_perf.csv.gz")
+
+
+def test_gzip_content_is_read_whatever_the_file_is_called(bench):
+    folder = bench.workload(SQ_WAVES=[16.0, 17.0])
+    file = folder / "pmc_perf.csv"
+    file.write_bytes(gzip.compress(file.read_bytes()))
+    assert bench.column(bench.load(folder), "counters", "SQ_WAVES") == [16.0, 17.0]
+
+
+@pytest.mark.parametrize(
+    "name", ["pmc_perf.csv", "SQ_LEVEL_WAVES.csv", "sysinfo.csv", "roofline.csv", "profiling_config.yaml"]
+)
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_pipes_and_devices_never_hang(bench, name, kind):
+    folder = bench.workload(SQ_WAVES=[16])
+    (folder / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    with at_most(5):
+        if name == "pmc_perf.csv":
+            with pytest.raises(BadInput, match="not a regular file|symbolic link"):
+                bench.load(folder)
+            assert bench.is_clean()
+        elif name == "SQ_LEVEL_WAVES.csv" and kind == "pipe":
+            with pytest.raises(BadInput, match="not a regular file"):
+                bench.load(folder)
+        else:
+            assert bench.load(folder).dispatches == 1
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/null"])
+def test_a_device_as_the_profile_is_refused(bench, path):
+    with pytest.raises(BadInput):
+        bench.load(path)
+    with pytest.raises(BadInput):
+        bench.load(path, format="rocprof")
+    assert bench.is_clean()
+
+
+def test_a_link_out_of_the_folder_is_not_followed(bench):
+    folder = bench.workload(SQ_WAVES=[16])
+    outside = bench.workload("elsewhere", "SQ_LEVEL_WAVES.csv", SQ_ACCUM_PREV_HIRES=[9])
+    (folder / "SQ_LEVEL_WAVES.csv").symlink_to(outside / "SQ_LEVEL_WAVES.csv")
+    done = bench.load(folder)
+    assert bench.manifest(done).counters == ["SQ_WAVES"]
+    assert any("SQ_LEVEL_WAVES.csv is a symbolic link" in w for w in done.warnings)
+
+
+def test_a_linked_folder_outside_is_not_followed(bench):
+    outside = bench.workload("elsewhere/MI200", SQ_WAVES=[16])
+    (bench.folder / "root").mkdir()
+    (bench.folder / "root" / "MI200").symlink_to(outside)
+    with pytest.raises(BadInput, match="not a profile that rooflens recognises"):
+        bench.load(bench.folder / "root")
+
+
+def test_a_link_given_by_the_caller_is_followed(bench):
+    (bench.folder / "link").symlink_to(bench.workload(SQ_WAVES=[16]))
+    assert bench.load(bench.folder / "link").dispatches == 1
+
+
+def test_links_that_form_a_circle_end(bench):
+    folder = bench.workload(SQ_WAVES=[16])
+    (folder / "again").symlink_to(folder)
+    (folder / "SQ_LEVEL_WAVES.csv").symlink_to("SQ_LEVEL_WAVES.csv")
+    assert bench.load(folder).dispatches == 1
+
+
+def test_glob_characters_in_a_path_stand_for_themselves(bench):
+    folder = bench.workload("run[1]*?/MI200", SQ_WAVES=[16.0])
+    bench.workload("run1xx/MI200", SQ_WAVES=[99.0])
+    assert bench.column(bench.load(folder), "counters", "SQ_WAVES") == [16.0]
+
+
+def test_equals_signs_and_quotes_in_a_path_change_nothing(bench):
+    folder = bench.workload("user=o'neill/MI200", SQ_WAVES=[16.0])
+    done = bench.load(folder)
+    assert bench.rows(done, "counters") == [(0, "vecCopy(double*, double*, int)", 10_000.0, 16.0)]
+
+
+@pytest.fixture
+def as_nobody(bench):
+    """Give up root, which may read everything, for the time of a test."""
+    if os.geteuid() != 0:
+        yield
+        return
+    bench.folder.chmod(0o777)
+    parents = [p for p in bench.folder.parents if p.stat().st_uid == 0 and not p.stat().st_mode & 0o001]
+    for parent in parents:
+        parent.chmod(parent.stat().st_mode | 0o011)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("hidden", ["pmc_perf.csv", "SQ_LEVEL_WAVES.csv", ""])
+def test_unreadable_files_and_folders_are_refused(bench, request, hidden):
+    folder = bench.workload(SQ_WAVES=[16])
+    bench.workload(file="SQ_LEVEL_WAVES.csv", SQ_ACCUM_PREV_HIRES=[9])
+    (folder / hidden).chmod(0)
+    request.getfixturevalue("as_nobody")
+    try:
+        with pytest.raises(BadInput, match="cannot be read"):
+            bench.load(folder)
+    finally:
+        if os.geteuid() != 0 and os.getuid() == 0:
+            os.seteuid(0)
+        (folder / hidden).chmod(0o755)
+    assert bench.is_clean()

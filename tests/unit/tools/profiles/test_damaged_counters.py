@@ -1,0 +1,86 @@
+"""One counter or the times of a recorded launch four times too large or small: no verdict turns to another, sure of it.
+
+``python -m rooflens.tests.unit.tools.profiles.test_damaged_counters STORE PROFILE...`` tries every counter of profiles.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rooflens.analysis.store.doubts import DURATION
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tests import ROOT
+from rooflens.tests.support.damage import Damage, every, outcomes
+from rooflens.tests.support.recordings import stored
+
+SAMPLE = ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
+SAMPLED, SEED = 24, 20
+LANES = ("SQ_THREAD_CYCLES_VALU", "smsp__thread_inst_executed")
+"""A quarter of the lanes is what a kernel that diverges has: nothing contradicts it."""
+
+
+def misled(store: Store, path: Path, damages: list[Damage], work: Path) -> list[Damage]:
+    found = list(outcomes(store, stored(store, path), damages, work))
+    assert len(found) == len(damages)
+    return [one.damage for one in found if one.misled]
+
+
+@pytest.mark.parametrize("case", ["vcopy/MI200", "mixbench/MI200"])
+def test_a_sample_of_damage_to_amd_profiles_misleads_no_verdict(case: str, shared: Path, tmp_path: Path) -> None:
+    sampled(shared / "workloads" / case, tmp_path)
+
+
+def test_a_sample_of_damage_to_kernels_of_an_h200_misleads_no_verdict(tmp_path: Path) -> None:
+    sampled(SAMPLE, tmp_path)
+
+
+def sampled(path: Path, folder: Path) -> None:
+    store = Store(folder / "store")
+    with Workload(store, stored(store, path)) as workload:
+        tried = [d for d in every(workload) if d.counter not in LANES]
+    some = random.Random(SEED).sample(tried, min(SAMPLED, len(tried)))
+    assert misled(store, path, some, folder / "damaged") == []
+
+
+def test_what_once_misled_verdicts_on_amd_is_doubted(shared: Path, tmp_path: Path) -> None:
+    store, path = Store(tmp_path / "store"), shared / "workloads" / "dispatch_0" / "MI200"
+    (kernel,) = Workload(store, stored(store, path)).kernels
+    damages = [(DURATION, 4.0), ("SQ_LEVEL_WAVES_ACCUM", 0.25), ("TCP_TOTAL_CACHE_ACCESSES_sum", 4.0)]
+    damages += [("TCC_EA_RDREQ_sum", 1 / 64)]
+    assert misled(store, path, [Damage(kernel, *d) for d in damages], tmp_path / "damaged") == []
+
+
+def test_what_once_misled_verdicts_on_an_h200_is_doubted(tmp_path: Path) -> None:
+    """Bytes, cycles, warps and instructions; the last one where a load is more by its work than by its cycles."""
+    store = Store(tmp_path / "store")
+    kernels = list(Workload(store, stored(store, SAMPLE)).kernels)
+    counters = [
+        ("dram__bytes_write", 4.0),
+        ("sm__cycles_elapsed", 0.25),
+        ("l1tex__cycles_elapsed", 4.0),
+        (DURATION, 0.25),
+    ]
+    padded = next(k for k in kernels if k.startswith("transpose_padded"))
+    damages = [Damage(k, *d) for d in counters[:3] for k in kernels[:8]] + [Damage(padded, *counters[3])]
+    assert misled(store, SAMPLE, damages, tmp_path / "damaged") == []
+
+
+def main(folder: str, *profiles: str) -> None:
+    """Print how many damages of each profile mislead a verdict, and which."""
+    store = Store(Path(folder))
+    for profile in profiles:
+        manifest = stored(store, profile)
+        with Workload(store, manifest) as workload:
+            found = list(outcomes(store, manifest, every(workload), Path(folder) / "damaged"))
+        wrong = Counter((o.damage.counter, o.damage.factor, o.before, o.after) for o in found if o.misled)
+        print(f"{profile}: {sum(wrong.values())} of {len(found)}", *wrong.most_common(), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
