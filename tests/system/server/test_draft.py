@@ -14,7 +14,7 @@ from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Store
 from rooflens.server.commands import command
 from rooflens.server.doctor.examination import draft_target
-from rooflens.tests.unit.tools.device.machine.conftest import Machine
+from rooflens.tests.support.machines import Machine
 from rooflens.tools.device.machine import model, nvidia
 from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.device.machine.programs import ProgramAnswer

@@ -154,7 +154,7 @@ def test_a_progress_bar_is_shown_as_a_terminal_would_have_left_it(show) -> None:
 
 
 def test_kernels_keep_their_full_names_in_the_data(store: Store, show) -> None:
-    from .conftest import add_workload
+    from rooflens.tests.support.small_store import add_workload
 
     manifest = add_workload(store, "first")
     found = show(state="done", result={"workload": manifest.id}, ended_ns=time.time_ns())
@@ -164,7 +164,7 @@ def test_kernels_keep_their_full_names_in_the_data(store: Store, show) -> None:
 def test_kernels_of_triton_are_told_with_their_file_and_line(
     store: Store, show, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from .conftest import add_workload
+    from rooflens.tests.support.small_store import add_workload
 
     manifest = add_workload(store, "first")
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
