@@ -5,6 +5,7 @@ python -m rooflens.tests.cases.readers tests/cases/rocprofv3/my_profile
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -17,7 +18,8 @@ def record(case: ReaderCase) -> Outcome:
     """Write the rows and case.toml of a case, and return them."""
     with tempfile.TemporaryDirectory() as folder:
         outcome = case.outcome(Store(Path(folder)))
-    lines = [f'{name} = "{case.settings[name]}"' for name in ("path", *ARGUMENTS) if name in case.settings]
+    lines = [f"says = {json.dumps(case.said, ensure_ascii=False)}"] if case.said else []
+    lines += [f'{name} = "{case.settings[name]}"' for name in ("path", *ARGUMENTS) if name in case.settings]
     if outcome.refused is not None:
         lines.append(f'refused = "{outcome.refused}"')
     if outcome.warnings:
@@ -32,4 +34,5 @@ def record(case: ReaderCase) -> Outcome:
 if __name__ == "__main__":
     for name in sys.argv[1:]:
         found = record(ReaderCase(Path(name).resolve()))
-        print(name, f"refused: {found.refused}" if found.refused else found.warnings, *found.rows.values(), sep="\n")
+        codes = f"refused: {found.refused}" if found.refused else found.warnings
+        print(name, codes, found.text, *found.rows.values(), sep="\n")

@@ -5,8 +5,8 @@ tests/cases/readers/<format>/<name>/
     NAME.sql        one SELECT over the workload, as many files as there are questions
     NAME.csv        its rows, floats with all digits, NULL as an empty cell
     case.toml       optional: ``path`` (what of profile/ is imported, where it is not that), the arguments ``gpu`` and
-                    ``format`` of import_profile, the codes of its warnings, and ``refused`` (the kind of the problem)
-                    in the place of questions and rows
+                    ``format`` of import_profile, the codes of its warnings, ``refused`` (the kind of the problem) in
+                    the place of questions and rows, and ``says`` (texts that the refusal, a warning or a note contains)
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Outcome:
     rows: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     refused: str | None = None
+    text: str = field(default="", compare=False)
+    """The refusal, or the warnings and notes."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,13 @@ class ReaderCase:
         return {file.stem: file.read_text(encoding="utf-8") for file in sorted(self.folder.glob("*.sql"))}
 
     @property
+    def said(self) -> list[str]:
+        """Texts that the refusal, or a warning or note, contains."""
+        texts = self.settings.get("says", [])
+        assert isinstance(texts, list)
+        return texts
+
+    @property
     def expected(self) -> Outcome:
         """What the folder says must come out."""
         refused = self.settings.get("refused")
@@ -84,11 +93,11 @@ class ReaderCase:
         try:
             imported = import_profile(store, str(self.profile), name="case", **arguments)  # type: ignore[arg-type]
         except Problem as problem:
-            return Outcome(refused=problem.code)
+            return Outcome(refused=problem.code, text=str(problem))
         manifest = store.resolve(imported.workload)
         warnings = tuple(dict.fromkeys(sorted(warning.code for warning in manifest.warnings)))
         rows = {name: as_csv(query(store, [manifest], sql).columns) for name, sql in self.questions.items()}
-        return Outcome(rows, warnings)
+        return Outcome(rows, warnings, text="\n".join([*imported.warnings, *imported.notes]))
 
 
 def as_csv(columns: dict[str, np.ndarray | np.ma.MaskedArray]) -> str:

@@ -14,7 +14,9 @@ from rooflens.tests.cases.readers.case import ReaderCase, reader_cases
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in reader_cases()])
 def test_a_profile_gives_the_stated_rows(case: ReaderCase, tmp_path: Path) -> None:
-    assert case.outcome(Store(tmp_path)) == case.expected
+    outcome = case.outcome(Store(tmp_path))
+    assert outcome == case.expected
+    assert [text for text in case.said if text not in outcome.text] == [], outcome.text
 
 
 TEXTS = (".csv", ".json", ".txt")

@@ -1,0 +1,1 @@
+SELECT grid FROM dispatches ORDER BY ALL
