@@ -7,14 +7,15 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import duckdb
+from typing import TYPE_CHECKING, Any
 
 from ..base.notes import Note
 from ..catalogue.thresholds import threshold
 from ..store.store import insert_rows, write_table
 from ..workload import Workload
+
+if TYPE_CHECKING:
+    import duckdb
 
 COLUMNS = {
     "t_ns": "BIGINT", "step": "VARCHAR", "device_uuid": "VARCHAR", "clock_mhz": "DOUBLE", "memory_clock_mhz": "DOUBLE",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..store.manifest import Manifest
 from ..store.schema import Column, TableSchema
 from ..store.store import Store
-from ..timeline.trace import Trace
-from ..timeline.trace_loading import device_work
 from ..workload import Workload
+
+if TYPE_CHECKING:
+    from ..timeline.trace import Trace
 
 __all__ = ["Column", "DerivedTable", "Row", "has_events", "trace_rows"]
 
@@ -46,6 +47,8 @@ def trace_rows(rows: Callable[[Trace], list[Row]]) -> Callable[[Workload], list[
 
     @wraps(rows)
     def compute(workload: Workload) -> list[Row]:
+        from ..timeline.trace_loading import device_work  # with NumPy, which a server loads when a tool needs it
+
         trace = device_work(workload)
         return rows(trace) if trace else []
 

@@ -84,7 +84,7 @@ def round_number(value: float | None, digits: int = 6) -> float | int | None:
     """Round a number to ``digits`` significant digits; whole numbers become ``int`` and keep all of their digits."""
     if value is None:
         return None
-    if value.is_integer() and abs(value) < _EXACT:
+    if float(value).is_integer() and abs(value) < _EXACT:
         return int(value)
     return float(f"{value:.{digits}g}")
 

@@ -38,6 +38,11 @@ class Cut:
     characters: int | None = None
     entries: int | None = None
 
+    @property
+    def columns(self) -> int | None:
+        """How many columns of a table are shown: more than entries of a list, which are seldom so short."""
+        return None if self.entries is None else 20 * self.entries
+
     def shorten(self, text: str) -> str:
         """Return a text, or its beginning with the number of characters that are omitted."""
         return text if self.characters is None else shorten(text, self.characters)
@@ -102,10 +107,12 @@ class Document:
                 self._examine(value, name, cell=cell)
             return self._words(value)
         if isinstance(value, dict) and "columns" in value and "rows" in value:
-            names, rows = value["columns"], value["rows"]
+            names, rows = value["columns"][: self.cut.columns], value["rows"]
             shown = rows[: self.cut.entries]
             cells = [[self._plain(c, n, cell=True) for n, c in zip(names, row, strict=False)] for row in shown]
-            whole = {**value, "rows": None, "truncated": value["truncated"] or len(shown) < len(rows)}
+            cut = len(shown) < len(rows) or len(names) < len(value["columns"])
+            units = value["units"][: self.cut.columns]
+            whole = {**value, "columns": names, "units": units, "rows": None, "truncated": value["truncated"] or cut}
             return clean(whole, self._words) | {"rows": cells}
         if isinstance(value, dict):
             members = list(value.items())[: self.cut.entries]

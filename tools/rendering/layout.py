@@ -139,14 +139,16 @@ class _Layout:
 
     def _table(self, table: Table) -> str:
         """A table without empty columns; values that all rows have in common are shown below it."""
-        rows, names = table.rows[: self.cut.entries], table.columns
+        rows, names = table.rows[: self.cut.entries], table.columns[: self.cut.columns]
         if not rows:
             return "(no rows)"
         used = [i for i in range(len(names)) if any(row[i] is not None for row in rows)]
         common = [i for i in used if len(rows) >= _SEVERAL and names[i] in _STATED_ONCE and _is_same(rows, i)]
         shown = [i for i in used if i not in common]
         cells = [[self._cell(row[i], names[i]) for i in shown] for row in rows]
-        lines = self.tables([heading(table, i) for i in shown], cells, [names[i] in table.minor for i in shown])
+        lines = self.tables(
+            [self.cut.shorten(heading(table, i)) for i in shown], cells, [names[i] in table.minor for i in shown]
+        )
         if common:
             values = (f"{names[i]} {self._cell(rows[0][i], names[i])}" for i in common)
             lines.append(f"in all rows: {', '.join(values)}")

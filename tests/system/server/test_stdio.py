@@ -19,7 +19,7 @@ from rooflens.server.mcp import stdio
 from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US
 from rooflens.tests.support.waiting import END_S
 
-HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "numpy")
+HEAVY = ("duckdb", "pandas", "matplotlib", "hip")
 
 
 @pytest.fixture
