@@ -101,7 +101,7 @@ def said(kernel: Diagnosis) -> Said:
     verdict = kernel.verdict
     if verdict.speedup_bound is not None:
         bounds[verdict.subsystem] = verdict.speedup_bound
-    return Said(verdict.subsystem, verdict.confidence, bounds)
+    return Said(verdict.subsystem, verdict.confidence, bounds, tuple(verdict.beside or ()))
 
 
 def scores(pairs: list[tuple[Truth, Said]]) -> dict[str, Any]:

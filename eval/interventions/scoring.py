@@ -86,6 +86,8 @@ class Said:
     subsystem: str
     confidence: float
     bounds: Mapping[str, float]
+    beside: tuple[str, ...] = ()
+    """Units that the diagnosis calls limits at once with the subsystem."""
     tokens: int | None = None
     """Tokens of the server's answer, if it was asked."""
 
@@ -198,9 +200,15 @@ def names_the_best_fix(truth: Truth, subsystem: str) -> bool:
 
 
 def wrong_and_sure(truth: Truth, said: Said) -> bool:
-    """Whether a confident verdict has no support; for a partly changed kernel, only if support was possible."""
-    tried = truth.whole or any(said.subsystem in supported(truth, m) for m in truth.measured)
-    return said.confidence >= SURE and tried and not helped(truth, said.subsystem)
+    """Whether a confident verdict has no support; for a partly changed kernel, only if support was possible.
+
+    Limits at once promise that no change that relieves one of them gains much: then only a gain for another is wrong.
+    """
+    named = (said.subsystem, *said.beside)
+    tried = truth.whole or any(name in supported(truth, m) for name in named for m in truth.measured)
+    if said.beside:
+        tried = tried and truth.anything_helps
+    return said.confidence >= SURE and tried and not any(helped(truth, name) for name in named)
 
 
 @cache

@@ -110,4 +110,6 @@ def _bar() -> tqdm[None]:
     tqdm.monitor_interval = 0
     tqdm.set_lock(threading.RLock())
     # The number of rows is given because tqdm hides every bar on a terminal that states to have none.
-    return tqdm(total=1.0, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS, bar_format=_WITHOUT_BAR)
+    return tqdm(
+        total=1.0, leave=False, file=sys.stderr, delay=_QUIET_S, ascii=" #", nrows=_ROWS, bar_format=_WITHOUT_BAR
+    )

@@ -214,13 +214,13 @@ def test_default_answers_stay_short_also_with_long_names_and_many_kernels(tmp_pa
 
 def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    names = (["same", "gemm<1>(int)", "reduce_naive(int)"], ["same", "gemm<2>(int)", "reduce_tiled(int)"])
+    names = (["same", "gemm<1>(int)", "reduce_blocks_naive(int)"], ["same", "gemm<2>(int)", "reduce_blocks_tiled(int)"])
     for workload_name, kernels in zip("ab", names, strict=True):
         workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
     found = compare_workloads(store, "a", "b")
     words = {r["kernel"]: r["match"] for r in records(found.kernels)}
     assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
-    assert words["reduce_naive(int) -> reduce_tiled(int)"].startswith("similar name (0.")
+    assert words["reduce_blocks_naive(int) -> reduce_blocks_tiled(int)"].startswith("similar name (0.")
     assert sum(n.startswith("Treated as versions of each other, s") for n in found.notes) == 2
     for name, kernel in (("c", "alpha"), ("d", "omega")):
         workload(store, launches(kernel, [1e6]), name=name)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.comparison.timeline_changes import change, notes
+from rooflens.analysis.comparison.timeline_changes import SPAN, change, notes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.timeline import application
 from rooflens.analysis.workload import Workload
@@ -238,7 +238,7 @@ def test_a_change_of_wall_time_is_told_by_its_parts(tmp_path: Path) -> None:
     with Workload.open(store, "before") as before, Workload.open(store, "after") as after:
         found = change(before, after)
         assert found is not None and found.ceilings == []
-        assert found is not None and found.per_step
+        assert found is not None and found.steps.name != SPAN
         assert sum(part.delta for part in found.parts) == pytest.approx(found.after - found.before)
         by_name = {part.name: part for part in found.parts}
         assert (by_name["copies alone"].before, by_name["copies alone"].after) == (MS, 0)

@@ -355,7 +355,7 @@ MISTAKES = [
     ('SELECT count(*) FROM counters WHERE kernel = "kernel 0"', NotFound, ["single quotes"]),
     ("SELECT SQ_X@P2 FROM counters", NotFound, ["SQ_X"]),
     ("FROM dispatch", NotFound, ["Near names: dispatches"]),
-    ("FROM zzz", NotFound, ["The tables are workloads, passes"]),
+    ("FROM zzz", NotFound, ["The tables are workloads, dispatches, counters"]),
     ("SELECT summ(SQ_WAVES) FROM counters", NotFound, ["no function summ", "sum"]),
     ("SELECT sqrt(kernel, 2) FROM counters", BadArgument, ["No function takes"]),
     ("SELECT kernel FORM counters", BadArgument, ["cannot be parsed", "Line 1"]),
