@@ -15,7 +15,7 @@ demo: $(VENV)/installed
 test: $(VENV)/tested
 	@mkdir -p build
 	@$(BESIDE) lint team >build/beside.log 2>&1 & beside=$$!; status=0; \
-	  $(PYTEST) || status=$$?; wait $$beside || status=$$?; cat build/beside.log; exit $$status
+	  $(PYTEST) tests/unit tests/cases tests/system tests/external --ignore tests/external/team || status=$$?; wait $$beside || status=$$?; cat build/beside.log; exit $$status
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 
@@ -25,11 +25,11 @@ test-unit test-cases test-system: $(VENV)/tested
 	$(PYTEST) tests/$(@:test-%=%)
 
 test-external: team
-	$(PYTEST) tests/external
+	$(PYTEST) tests/external --ignore tests/external/team
 
-# Comparisons with AMD's analysers over further folders of kinds that `make test` has one of, and the evaluation's own tests.
+# What repeats a test of `make test` over further recorded profiles, and the tests of the programs in examples/ and eval/.
 oracle: $(VENV)/tested
-	$(PYTEST) tests/oracle
+	$(PYTEST) tests/oracle eval/tests
 
 # What the tools answer over the recorded profiles, against what they answered when it was recorded; `make record` after a
 # change that is meant to be seen. CASES="name ..." takes some of them.

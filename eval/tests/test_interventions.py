@@ -23,7 +23,7 @@ from interventions.scoring import Measured, Said, Truth
 
 SOURCES = EVAL / "interventions"
 KERNELS = ROOT / "examples" / "kernels"
-HIP = ROOT / "tests" / "external" / "examples"
+HIP = ROOT / "tests" / "oracle" / "examples"
 
 
 def truth(*measured: Measured, level: str = "hbm") -> Truth:

@@ -96,11 +96,13 @@ def _compare(store: Store, release: str) -> tuple[int, list[Any], Counter[int], 
     return cells, unlisted, used, unread
 
 
-@pytest.mark.parametrize(("release", "least"), [("3.3", 250_000), ("3.8", 100_000)])
-def test_all_values_agree_or_are_listed(
-    release: str, least: int, shared: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    cells, unlisted, used, unread = _compare(Store(tmp_path_factory.mktemp("oracle")), release)
+def test_all_values_of_release_3_8_agree_or_are_listed(shared: Path, tmp_path: Path) -> None:
+    check_release("3.8", 100_000, tmp_path)
+
+
+def check_release(release: str, least: int, folder: Path) -> None:
+    """Fail if fewer cells are compared, or one of them differs without an entry, or an entry is not needed."""
+    cells, unlisted, used, unread = _compare(Store(folder), release)
     print(f"{cells} cells compared, {sum(used.values())} differ as listed in {len(LISTED[release])} entries")
     assert unlisted[:20] == []
     assert cells > least and not unread
@@ -132,14 +134,7 @@ def test_what_is_not_normalised_is_the_same_under_every_normalisation(
 
 
 @pytest.mark.parametrize(
-    ("case", "theirs", "ours"),
-    [
-        ("vcopy__MI100", 20640, 20640),
-        ("vcopy__MI200", 17280, 17280),
-        ("path__MI100", 22880, 62240 / 3),
-        ("kernel__MI200", 53920 / 3, 17600),
-        ("mem_levels_HBM__MI200", 54880 / 3, 53441 / 3),
-    ],
+    ("case", "theirs", "ours"), [("vcopy__MI100", 20640, 20640), ("path__MI100", 22880, 62240 / 3)]
 )
 def test_the_time_is_of_the_pass_with_the_busy_cycles_unless_the_joined_file_starts_with_another(
     case: str, theirs: float, ours: float, shared: Path, tmp_path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rooflens.analysis.catalogue import metrics
-from rooflens.tests.external.examples.conftest import SOURCES
+from rooflens.tests.oracle.examples.conftest import SOURCES
 
 
 def test_every_limit_of_a_kernel_is_a_subsystem() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.tests.external.examples.conftest import SOURCES
+from rooflens.tests.oracle.examples.conftest import SOURCES
 
 STAND_INS = Path(__file__).resolve().parent / "rocm_bin"
 """A hipcc that adds nothing but what hipcc adds."""

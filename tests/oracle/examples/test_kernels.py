@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.tests.external.examples.conftest import SOURCES, Build, Line, lines
+from rooflens.tests.oracle.examples.conftest import SOURCES, Build, Line, lines
 
 NEEDS_A_MATRIX_UNIT = {"tensor_f16"}
 NEEDS_WAYS_OF_COPYING = {
