@@ -15,17 +15,13 @@ from rooflens.analysis.timeline.busy import busy as busy_times
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.timelines import union
-from rooflens.tools.import_profile import import_profile
 
 POINTS = 0.5
 TRACES = {
     "sglang_decode/sglang_Qwen3-8B_decode": "sglang_decode/perf_csvs",
-    "bert_h100/gaunernst_bert-small-uncased__1016001": "bert_h100",
     "bert_mi300/gaunernst_bert-small-uncased__1016001": "bert_mi300",
-    "perf_model/normalization/normalization_layer_test": (
-        "perf_model/normalization/normalization_layer_test_perf_report_csvs"
-    ),
 }
 """Trace -> folder of the report, below public/tracelens."""
 
@@ -33,7 +29,7 @@ TRACES = {
 def analysed(path: Path, store: Store, **asked: bool) -> Timeline:
     if not path.is_file():
         pytest.skip(f"needs {path.name} of ../shared/public")
-    with Workload.open(store, import_profile(store, str(path)).workload) as workload:
+    with Workload(store, stored(store, path)) as workload:
         return timeline(workload, TimelineRequest(**asked))
 
 
@@ -61,16 +57,14 @@ def test_shares_are_the_published_ones_from_the_first_work_of_the_device_to_the_
 
 
 RECORDED = (
-    "public/hta/negative_queue_length", "public/hta/sampled_rank-0",
-    "public/tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
-    *(f"traces/{name}" for name in ("gpu_bound", "launch_bound", "dataloader", "pageable")),
+    "hta/negative_queue_length", "hta/sampled_rank-0", "tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("trace", RECORDED)
 def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Path, tmp_path: Path, trace: str) -> None:
     """Unions of intervals from the events of the file, with kernels named nccl as communication."""
-    path = shared / f"{trace}.json.gz"
+    path = shared / "public" / f"{trace}.json.gz"
     result = analysed(path, Store(tmp_path))
     with gzip.open(path) as file:
         events = json.load(file)["traceEvents"]
