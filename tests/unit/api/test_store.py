@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,15 +15,6 @@ import pytest
 import rooflens
 
 Profile = Callable[..., Path]
-
-
-def test_importing_rooflens_reads_nothing_of_the_interface() -> None:
-    code = (
-        "import sys, rooflens; rooflens.__version__; "
-        "print([m for m in sys.modules if m.startswith(('rooflens.', 'pandas', 'duckdb', 'pydantic'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:

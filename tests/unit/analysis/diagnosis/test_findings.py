@@ -384,7 +384,7 @@ def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store
     assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == evidence.CONFIDENT
     assert one.verdict.speedup_bound is None and one.next_counters == []
     (finding,) = one.findings
-    assert "Too short to be limited" in finding.claim and "2 instructions per wave" in finding.claim
+    assert "Too short to be limited" in finding.claim and "2 instructions per warp" in finding.claim
     told = {e.metric: (e.value, e.threshold) for e in finding.evidence}
     assert told["dispatch.instructions_per_wave"] == (2.0, "< 128") and told["dispatch.duration_ns"][0] == 2850
 

@@ -23,7 +23,10 @@ def test_the_catalogue_as_it_is_holds_on_a_device_that_counts_as_documented(
 AMD = {  # file -> (text, planted instead, metric that is wrong then, its factor where it is one)
     "cdna_07_wavefront.toml": [
         ('num = "4 * SQ_WAVE_CYCLES"', 'num = "SQ_WAVE_CYCLES"', "latency.wave_cycles", 0.25),
-        ('num = "SQ_LEVEL_WAVES_ACCUM"', 'num = "2 * SQ_LEVEL_WAVES_ACCUM"', "occupancy.waves", 2.0),
+    ],
+    "cdna_00_terms.toml": [
+        ('"SQ_LEVEL_WAVES_ACCUM + 0 * gui"', '"2 * SQ_LEVEL_WAVES_ACCUM + 0 * gui"', "occupancy.waves", 2.0),
+        ('"SQ_THREAD_CYCLES_VALU + 0', '"SQ_THREAD_CYCLES_VALU / simd_per_cu + 0', "divergence.active_threads", 0.25),
     ],
     "cdna_06_workgroup_manager.toml": [
         ('num = "100 * SQ_BUSY_CU_CYCLES"', 'num = "25 * SQ_BUSY_CU_CYCLES"', "dispatch.simd_utilization_pct", None),
@@ -43,8 +46,6 @@ AMD = {  # file -> (text, planted instead, metric that is wrong then, its factor
         (" + SQ_INSTS_VALU_MUL_F16", "", "valu.roofline_flops_f16", None),
         ('num = "512 * SQ_INSTS_VALU_MFMA_MOPS_BF16"', 'num = "256 * SQ_INSTS_VALU_MFMA_MOPS_BF16"',
          "matrix.flops_bf16", 0.5),
-        ('num = "SQ_THREAD_CYCLES_VALU"', 'num = "SQ_THREAD_CYCLES_VALU / simd_per_cu"', "divergence.active_threads",
-         0.25),
         ('matrix_iop = "512 *', 'matrix_iop = "1024 *', "matrix.iops_i8", 2.0),
     ],
     "cdna_12_lds.toml": [
