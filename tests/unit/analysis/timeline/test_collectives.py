@@ -17,10 +17,10 @@ from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.made.chrome import complete, trace, write
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, publish
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.query_counters import query_counters
 
 US = 1_000
 
@@ -170,9 +170,7 @@ def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_
     import_profile(store, str(tmp_path / "traces"))
     sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
     size = 2 * (1 << 20)
-    assert query_counters(store, sql).table.rows == [
-        ["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]
-    ]
+    assert sql_rows(store, sql) == [["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]]
 
 
 def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:

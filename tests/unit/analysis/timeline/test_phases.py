@@ -15,10 +15,10 @@ from rooflens.analysis.timeline.phases import OPERATIONS, phases
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, chrome, publish, union
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.query_counters import query_counters
 
 US, MS = 1_000, 1_000_000
 
@@ -78,7 +78,7 @@ def test_the_time_between_tokens_is_from_end_to_end_on_the_device(tmp_path: Path
     store = Store(tmp_path)
     publish(store, made)
     sql = "SELECT phase, requests, interval_ns / 1e6, attention_ns / 1e6 FROM phases ORDER BY start_ns"
-    assert query_counters(store, sql).table.rows == [
+    assert sql_rows(store, sql) == [
         ["decode", 2, None, 3.0], ["decode", 4, 10.0, 3.0], ["prefill", 1, None, 3.0], ["decode", 4, 30.0, 0.0],
     ]  # fmt: skip
     table = compute_timeline(store, steady=False).phases
@@ -171,7 +171,7 @@ def test_the_published_decode_trace_has_one_step_of_32_requests(shared: Path, tm
     store = Store(tmp_path)
     import_profile(store, str(path))
     sql = "SELECT phase, requests, attention_ns / 1e3, matrix_ns / 1e3, cache_ns / 1e3 FROM phases"
-    ((phase, requests, *times),) = query_counters(store, sql).table.rows
+    ((phase, requests, *times),) = sql_rows(store, sql)
     assert (phase, requests) == ("decode", 32)
     published = [2127.86, 2417.66 + 1461.90 + 903.52 + 602.34 + 396.83, 173.54 + 5.4]
     assert times == pytest.approx(published, rel=1e-3), "TraceLens: InferenceAttention_fwd.csv and GEMM.csv"
