@@ -102,3 +102,11 @@ def test_ceilings_and_ridges_equal_those_of_rocprof_compute(shared: Path, record
             compared += 1
             assert oracle.agree(row["value"], str(ours[row["field"]])), (case["file"], row)
     assert compared == 660 and errors > 40
+
+
+def test_the_vector_copy_reads_alike_on_every_recorded_gpu(shared: Path, recorded: Store) -> None:
+    for model in ("MI100", "MI200", "MI350"):
+        found = scene(recorded, oracle.workload(recorded, {"workload": "vcopy", "model": model}))
+        made = build_roofline(found, ("vl1d",), kind="instruction")
+        assert [(w.kind, w.value) for w in made.walls] == [("memory", 16.0)], model
+        assert made.points[0].transactions == 3 * 524288

@@ -170,12 +170,6 @@ def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> Non
         store.plan("gfx90a", comand=["./app"])
 
 
-def test_metrics_are_found_in_the_catalogue(store: rooflens.OpenStore) -> None:
-    found = store.search_metrics("17.3.7", gpu="gfx90a")
-    assert found.df().iloc[0]["name"] == "l2.hit_rate_pct"
-    assert len(store.search_metrics("").df()) > 500
-
-
 def test_occupancy_of_numbers_needs_no_workload(store: rooflens.OpenStore) -> None:
     found = store.occupancy("gfx90a", vgprs=44, lds_bytes=24 * 1024, workgroup_size=256)
     assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.df("limits")["waves_per_cu"].max() == 64

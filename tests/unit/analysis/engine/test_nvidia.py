@@ -173,17 +173,16 @@ def test_traffic_and_conflicts_are_those_of_the_kernel(own: Figures) -> None:
     )
 
 
-@pytest.mark.parametrize("metric", OWN_FIGURES)
 def test_figures_agree_with_those_that_the_profiler_computes(
-    labelled: tuple[Figures, dict[str, dict[str, str]]], metric: str
+    labelled: tuple[Figures, dict[str, dict[str, str]]],
 ) -> None:
-    column, rel, near = OWN_FIGURES[metric]
     ours, theirs = labelled
-    for kernel, row in theirs.items():
-        value = ours[kernel, metric].value
-        if value is not None and (kernel, metric) != BEYOND:
-            assert value == pytest.approx(number(row[column]), rel=rel, abs=near), kernel
-    assert sum(ours[kernel, metric].value is not None for kernel in theirs) >= 12
+    for metric, (column, rel, near) in OWN_FIGURES.items():
+        for kernel, row in theirs.items():
+            value = ours[kernel, metric].value
+            if value is not None and (kernel, metric) != BEYOND:
+                assert value == pytest.approx(number(row[column]), rel=rel, abs=near), (kernel, metric)
+        assert sum(ours[kernel, metric].value is not None for kernel in theirs) >= 12, metric
 
 
 @pytest.mark.parametrize("metric", OWN_PEAKS)
@@ -223,30 +222,6 @@ def test_an_impossible_hit_rate_names_the_one_of_hits_and_misses(
     hits, misses = (number(row[f"lts__t_sectors_lookup_{what}.sum"]) for what in ("hit", "miss"))
     consistent = ours["divergence", "l2.outcome_hit_rate_pct"]
     assert consistent.value == pytest.approx(100 * hits / (hits + misses)) and 90 < consistent.value < 95
-
-
-@pytest.mark.parametrize(
-    ("kernel", "metric", "least"),
-    [
-        ("hbm_copy", "hbm.utilization_pct", 80),
-        ("strided_read", "l2.utilization_pct", 80),
-        ("l2_resident", "l2.utilization_pct", 80),
-        ("shared_conflict", "lds.utilization_pct", 95),
-        ("fp32_fma", "valu.fma_utilization_pct", 85),
-        ("tensor_f16", "matrix.utilization_pct", 95),
-        ("latency_chase", "latency.stall_long_scoreboard_pct", 95),
-        ("spill_local", "scratch.l1_traffic_pct", 95),
-        ("small_grid", "dispatch.sm_imbalance_pct", 90),
-        ("atomic_contention", "atomics.l2_traffic_pct", 99),
-        ("matrix_add_col", "vl1d.data_stage_pct", 95),
-        ("fma_sweep<256>", "valu.sol_utilization_pct", 85),
-    ],
-)
-def test_the_unit_that_limits_a_labelled_kernel_stands_out(
-    labelled: tuple[Figures, dict[str, dict[str, str]]], kernel: str, metric: str, least: float
-) -> None:
-    value = labelled[0][kernel, metric].value
-    assert value is not None and value > least
 
 
 def test_ratios_over_several_kernels_are_sums_over_sums(store: Store) -> None:

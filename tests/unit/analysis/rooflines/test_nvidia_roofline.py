@@ -116,18 +116,6 @@ def test_a_copy_has_no_operations_and_is_judged_by_bandwidth(labelled: Labelled)
     assert point.pct_of_bandwidth == pytest.approx(100 * point.bandwidth / HBM)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "limiter"),
-    [
-        ("strided_read", "hbm"), ("l2_resident", "l2"), ("shared_conflict", "lds"), ("matrix_add_col", "vl1d"),
-        ("divergence", "valu"), ("latency_chase", "latency"), ("small_grid", "latency"),
-        ("low_occupancy_shared", "latency"),
-    ],
-)  # fmt: skip
-def test_the_limit_of_a_labelled_kernel_is_found(labelled: Labelled, kernel: str, limiter: str) -> None:
-    assert labelled[2][kernel, "hbm", "flop"].limiter == limiter
-
-
 def test_constants_loaded_as_halves_are_doubted_and_real_halves_are_not(labelled: Labelled, tmp_path: Path) -> None:
     doubted = labelled[2]["low_occupancy_shared", "hbm", "flop"]
     assert doubted.status == "suspect" and "61.0% of the operations are HFMA2" in str(doubted.reason)

@@ -11,7 +11,6 @@ from rooflens.analysis.base.problems import BadArgument, BadInput
 from rooflens.analysis.catalogue.work_formulas import formulas
 from rooflens.analysis.rooflines.roofline import build_roofline
 from rooflens.analysis.store.store import Store
-from rooflens.tests.support import oracle
 from rooflens.tests.support.rooflines import MI250X, MI300X, points, publish, scene
 
 BENCH = [(0, "hbm.bw", "GB/s", 1400.0), (0, "l2.bw", "GB/s", 5000.0), (0, "vl1d.bw", "GB/s", 9200.0),
@@ -300,14 +299,6 @@ def test_transactions_and_walls_of_the_instruction_roofline(store: Store) -> Non
     assert {w.kind: w.value for w in walls} == {"memory": 64.0, "bank conflict": 4.0}
     assert "scattered" in walls[0].reading and "75 %" in walls[1].reading
     assert made[0].bound == roofline.limits[0].bound == "latency"
-
-
-def test_the_vector_copy_reads_alike_on_every_recorded_gpu(shared: Path, store: Store) -> None:
-    for model in ("MI100", "MI200", "MI350"):
-        found = scene(store, oracle.workload(store, {"workload": "vcopy", "model": model}))
-        made = build_roofline(found, ("vl1d",), kind="instruction")
-        assert [(w.kind, w.value) for w in made.walls] == [("memory", 16.0)], model
-        assert made.points[0].transactions == 3 * 524288
 
 
 # -- collecting ---------------------------------------------------------------------------------

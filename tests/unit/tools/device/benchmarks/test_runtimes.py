@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rooflens.analysis.base.problems import LimitExceeded, MissingTool, command_advice
-from rooflens.tests.unit.tools.device.benchmarks.stand_in import DEVICE, StandIn
+from rooflens.tests.support.benchmarked_gpu import DEVICE, StandIn
 from rooflens.tools.device.benchmarks import cuda, hip, outcomes, runtime
 from rooflens.tools.device.benchmarks import gpu as run
 from rooflens.tools.device.benchmarks.runtime import DeviceFailure
