@@ -42,12 +42,6 @@ def test_a_workload_that_is_not_there_is_told_with_near_names(store: rooflens.Op
         store[0]  # type: ignore[index]
 
 
-def test_an_id_prefix_of_several_workloads_is_refused_with_their_ids(store: rooflens.OpenStore) -> None:
-    with pytest.raises(rooflens.Problem, match="not unique") as told:
-        store[store["yax_before"].id[:2]]
-    assert store["yax_before"].id in str(told.value) and store["yax_after"].id in str(told.value)
-
-
 def test_workloads_are_a_frame_newest_first_with_times_in_utc(store: rooflens.OpenStore) -> None:
     found = store.workloads().df()
     assert list(found["name"]) == ["yax_after", "yax_before"]
@@ -88,12 +82,6 @@ def test_a_store_whose_folder_is_gone_says_so(tmp_path: Path, profile: Profile) 
     with pytest.raises(rooflens.Problem, match="is empty"):
         store["v1"]
     assert store.workloads().df().empty and store.sql("FROM dispatches").df().empty
-
-
-def test_a_file_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(rooflens.Problem, match="cannot be read"):
-        rooflens.open(tmp_path / "file")
 
 
 def test_a_shared_store_is_shown_by_its_address_and_brings_files_asked_for(

@@ -24,7 +24,9 @@ WORK = flop(1e10) | REQUESTS | traffic(1) | STORED
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("claims"))
+    made = Store(tmp_path_factory.mktemp("claims"))
+    workload(made, launches("k", [2e6] * 6, **WORK), name="baseline", command="./v0 -n 8")
+    return made
 
 
 def judged(
@@ -38,10 +40,9 @@ def judged(
     **launch: int,
 ) -> dict[str, ResultClaim]:
     """The claims of a version against a baseline of six launches of ``k`` that take 2 ms each."""
-    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
     rows: list[dict[str, Any]] = [row | launch for row in launches(kernel, [ms * 1e6] * times, **counters)]
     after = workload(store, rows, command=f"./v1 {arguments}")
-    comparison = compare(Workload(store, before), Workload(store, after))
+    comparison = compare(Workload.open(store, "baseline"), Workload(store, after))
     return {claim.claim: claim for claim in judge_claims(comparison)}
 
 
@@ -186,9 +187,8 @@ def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
 
 
 def test_the_comparison_says_first_what_its_profile_contradicts(store: Store) -> None:
-    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
     after = workload(store, launches("k", [1e6] * 6, **halves(WORK)), command="./v1 -n 8")
-    result = compare_workloads(store, before.id, after.id, detail="full")
+    result = compare_workloads(store, "baseline", after.id, detail="full")
     assert result.answer and result.answer.startswith("The profile contradicts same_types: operations have 16 bits")
     assert result.verdict == "inconclusive"
     assert "Not to be published" in result.answer and "May be" not in result.answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -327,8 +326,3 @@ def test_every_number_of_every_rule_has_unit_and_source() -> None:
         stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]
         assert len(stated) >= 12
         assert [v for v in stated if len(v["source"]) < 8 or not v.get("unit", "-")] == []
-
-
-def test_a_result_is_plain_data() -> None:
-    found = asdict(occupancy("gfx90a", vgprs=68, workgroup_size=1024))
-    assert found["limits"]["vgprs"] == 16 and found["launch"]["vgprs"] == 68

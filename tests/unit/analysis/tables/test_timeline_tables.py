@@ -17,7 +17,7 @@ from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, chrome, publish, union
 
 US, MS = 1_000, 1_000_000
-RECORDED = ("gpu_bound", "launch_bound", "dataloader", "pageable")
+RECORDED = ("dataloader", "pageable")
 
 
 @pytest.fixture(params=RECORDED)
