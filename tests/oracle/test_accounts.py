@@ -28,7 +28,9 @@ EVERY = [path for folder in FOLDERS for path in profiles(SHARED / folder)]
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in EVERY if str(path.relative_to(SHARED)) not in RECORDED], ids=lambda p: str(p.name)
+    "path",
+    [path for path in EVERY if str(path.relative_to(SHARED)) not in RECORDED],
+    ids=lambda p: "/".join(p.parts[-2:]),
 )
 def test_the_accounts_of_every_recorded_profile_add_up_or_are_contradictory(path: Path, tmp_path: Path) -> None:
     check_accounts(tmp_path, path)
@@ -36,5 +38,7 @@ def test_the_accounts_of_every_recorded_profile_add_up_or_are_contradictory(path
 
 @pytest.mark.parametrize("folder", WITH_COUNTERS)
 def test_profiles_with_counters_have_accounts(folder: str, tmp_path: Path) -> None:
-    every = profiles(SHARED / folder)[::6]
+    if not (SHARED / folder).is_dir():
+        pytest.skip(f"needs {folder} of ../shared")
+    every = profiles(SHARED / folder)[::12]
     assert any(check_accounts(tmp_path / str(number), path) for number, path in enumerate(every))
