@@ -61,9 +61,8 @@ def occupied(gpu: str = "gfx90a", achieved: float | None = 9.5, **launch: int) -
     """A launch with its sweeps."""
     base = {"vgprs": 72, "agprs": 0, "sgprs": 40, "lds_bytes": 12288, "workgroup_size": 256} | launch
     resident = occupancy(gpu, **base)  # type: ignore[arg-type]
-    wave = "warp" if gpu.startswith("sm_") else "wave"
     sweeps = residency.sweeps(resident)
-    return residency.OccupancyPicture("Occupancy", HOSTILE, resident, sweeps, achieved, ["A note."], wave)
+    return residency.OccupancyPicture("Occupancy", HOSTILE, resident, sweeps, achieved, ["A note."])
 
 
 ROWS = [
@@ -135,7 +134,7 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 
 def test_the_axes_are_logarithmic_with_units_and_a_point_for_each_that_has_a_place() -> None:
-    figure = drawn("roofline.png").figure
+    figure = render(PICTURES["roofline.png"]).figure
     (axes,) = figure.axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
     assert axes.get_xlabel() == "Intensity (operations / byte)"
@@ -170,7 +169,7 @@ def test_every_kernel_with_a_point_has_its_number_inside_the_axes(name: str) -> 
 
 
 def test_what_has_bandwidth_only_is_drawn_as_the_line_on_which_it_lies() -> None:
-    (axes,) = drawn("tracks").figure.axes
+    (axes,) = render(OTHERS["tracks"]).figure.axes
     tracks = [line for line in axes.lines if str(line.get_gid()).startswith("track-")]
     assert len(tracks) == len(LEVELS)
     x, y = (values[0] for values in tracks[0].get_data())
@@ -178,7 +177,7 @@ def test_what_has_bandwidth_only_is_drawn_as_the_line_on_which_it_lies() -> None
 
 
 def test_untrusted_names_are_drawn_as_they_are_in_well_formed_svg() -> None:
-    made = drawn("roofline.png")
+    made = render(PICTURES["roofline.png"])
     ET.fromstring(made.svg)
     assert b"<script" not in made.svg
     names = [words for words, _ in texts(made) if "frac" in words]
