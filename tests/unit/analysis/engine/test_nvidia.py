@@ -136,7 +136,7 @@ def test_rates_restored_from_the_full_set_equal_those_of_our_own_counters(store:
     compared = 0
     for (kernel, name), figure in own.items():
         other = full[kernel, name]
-        # Where shared memory hardly works, the two sets count other wavefronts of the data stage that it shares with L1.
+        # Where shared memory hardly works, the sets count other wavefronts of the data stage that it shares with L1.
         if name == "lds.utilization_pct" and (figure.value or 0) < 5:
             continue
         if name in steady and figure.value is not None and other.value is not None:
