@@ -1,4 +1,4 @@
-"""Dispatch ids of callers: a million cost no more than a few, and what is none is refused."""
+"""Dispatch ids of callers: many cost no more than a few, and what is none is refused."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def test_too_many_separate_ids_are_refused():
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_a_million_ids_take_little_time_and_memory(text):
-    given = list(range(1_000_000, 0, -1))
+def test_many_ids_take_little_time_and_memory(text):
+    given = list(range(300_000, 0, -1))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with at_most(6):
-        assert ranges(",".join(map(str, given)) if text else given) == [(1, 1_000_000)]
+    with at_most(2):
+        assert ranges(",".join(map(str, given)) if text else given) == [(1, 300_000)]
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
 
 

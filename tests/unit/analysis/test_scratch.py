@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -15,14 +12,6 @@ import pytest
 from rooflens.analysis.base import temporary_files
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.analysis.base.temporary_files import scratch
-
-HOLD = """
-from rooflens.analysis.base.temporary_files import scratch
-with scratch() as folder:
-    (folder / "content").write_text("x")
-    print(folder, flush=True)
-    input()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -53,21 +42,6 @@ def test_a_failure_inside_leaves_nothing(temporary):
     assert list(home(temporary).iterdir()) == []
 
 
-def test_what_a_killed_process_left_goes_at_once_and_that_of_the_living_stays(temporary):
-    holders = [
-        subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    dead, alive = (Path(holder.stdout.readline().strip()) for holder in holders)
-    holders[0].send_signal(signal.SIGKILL)
-    holders[0].wait()
-    assert dead.is_dir() and alive.is_dir()
-    with scratch() as mine:
-        assert set(home(temporary).iterdir()) == {alive, mine}
-    holders[1].communicate("\n")
-    assert list(home(temporary).iterdir()) == []
-
-
 def test_a_reused_process_number_does_not_keep_what_the_dead_left(temporary):
     with scratch():
         pass
@@ -87,17 +61,6 @@ def test_what_another_machine_or_boot_left_goes_after_a_day(temporary):
     os.utime(old, (time.time() - 100_000,) * 2)
     with scratch() as mine:
         assert set(home(temporary).iterdir()) == {young, mine}
-
-
-def test_a_zombie_counts_as_dead(temporary):
-    child = os.fork()
-    if child == 0:
-        scratch().__enter__()
-        os._exit(0)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    with scratch() as mine:
-        assert list(home(temporary).iterdir()) == [mine]
-    os.waitpid(child, 0)
 
 
 def test_a_link_that_someone_prepared_is_refused_and_not_followed(temporary):

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -23,28 +17,8 @@ from rooflens.analysis.base.problems import BadArgument, NotAllowed, NotFound, S
 from rooflens.analysis.comparison import experiment_log
 from rooflens.analysis.store import measured_ceilings
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.tests import ROOT
 from rooflens.tests.support.waiting import at_most
 from rooflens.tools.list_workloads import list_workloads
-
-INGEST = """
-import sys
-import duckdb
-from rooflens.analysis.store.store import Manifest, Store, write_table
-
-def ingest(store, name, rows):
-    con = duckdb.connect()
-    with store.draft() as folder:
-        for table in ("dispatches", "counters"):
-            rows_of = f"SELECT i AS dispatch_id, hash(i) % 7 AS c FROM range({rows}) t(i)"
-            write_table(con, rows_of, folder / f"{table}.parquet")
-        return store.publish(folder, Manifest(name=name, format="test", dispatches=rows))
-
-store = Store(sys.argv[1])
-"""
-
-
-KILLS = int(os.environ.get("ROOFLENS_TEST_KILLS", "12"))
 
 
 def ingest(
@@ -54,12 +28,6 @@ def ingest(
     with store.draft() as folder:
         write_table(con, f"SELECT i AS dispatch_id, {counters} FROM range({rows}) t(i)", folder / "counters.parquet")
         return store.publish(folder, Manifest(name=name, format="test", dispatches=rows, **facts))
-
-
-def start(code: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", INGEST + code, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
 
 
 def read(store: Store, manifest: Manifest, select: str = "count(*)") -> list[tuple]:
@@ -73,67 +41,6 @@ def store(tmp_path: Path) -> Store:
 
 
 # -- many processes ------------------------------------------------------------------------
-
-
-def test_four_processes_ingest_and_read_at_once_without_an_error(store):
-    code = """
-for n in range(6):
-    ingest(store, f"{sys.argv[2]}-{n}", 500)
-    found, broken = store.scan()
-    assert not broken, broken
-    for m in found:
-        rows = len(duckdb.sql(f"FROM '{store.file(m, 'counters')}'").fetchall())
-        assert rows == m.dispatches == 500
-    store.resolve("latest")
-"""
-    workers = [start(code, str(store.root), f"w{i}") for i in range(4)]
-    assert [w.communicate(timeout=120)[1] for w in workers] == [""] * 4
-    found, broken = store.scan()
-    assert len(found) == 24 and not broken and len({m.id for m in found}) == 24
-    assert not list((store.root / "tmp").iterdir())
-
-
-def test_a_kill_at_any_moment_leaves_whole_workloads_or_none(store):
-    code = """
-for n in range(10_000):
-    print(ingest(store, f"n{n}", 20_000).id, flush=True)
-"""
-    chance, acknowledged = random.Random(7), []
-    for _ in range(KILLS):
-        worker = start(code, str(store.root))
-        acknowledged.append(worker.stdout.readline().strip())  # it runs; now it may die at any moment
-        time.sleep(chance.uniform(0.0, 0.12))
-        worker.send_signal(signal.SIGKILL)
-        acknowledged += worker.communicate(timeout=120)[0].split()
-    found, broken = store.scan()
-    assert not broken
-    assert set(acknowledged) - {""} <= {m.id for m in found}
-    for manifest in found:
-        assert read(store, manifest) == [(20_000,)]
-    ingest(store, "after")
-    assert not list((store.root / "tmp").iterdir())
-
-
-def test_a_kill_while_a_real_profile_is_imported_leaves_all_of_it_or_nothing(store):
-    code = """
-from rooflens.tools.import_profile import import_profile
-print("ready", flush=True)
-while True:
-    import_profile(store, sys.argv[2])
-"""
-    sample = ROOT / "server" / "samples" / "yax_before"
-    chance = random.Random(8)
-    for _ in range(max(3, KILLS // 4)):
-        worker = start(code, str(store.root), str(sample))
-        worker.stdout.readline()
-        time.sleep(chance.uniform(0.0, 0.8))
-        worker.send_signal(signal.SIGKILL)
-        worker.communicate(timeout=120)
-    with store.draft():
-        assert len(list((store.root / "tmp").iterdir())) == 1, "what the killed left is gone"
-    found, broken = store.scan()
-    assert not broken and len({(m.dispatches, m.kernels, len(m.counters)) for m in found}) <= 1
-    assert not [p for p in store.root.iterdir() if p.name.startswith(".")]
 
 
 def test_drafts_of_the_living_stay_and_those_of_other_hosts_for_a_day(store):
@@ -342,64 +249,6 @@ def test_a_store_that_is_a_file_or_forbidden_is_a_problem(tmp_path):
         pass
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 6 MB."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = shutil.which("mount")
-    if os.geteuid() != 0 or mount is None:
-        pytest.skip("needs root to mount a small file system")
-    if subprocess.run([mount, "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(folder)], capture_output=True).returncode:
-        pytest.skip("this system does not let root mount a small file system")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_is_a_problem_and_the_store_stays_readable(small_disk):
-    store = Store(small_disk)
-    kept = [ingest(store, f"n{n}", rows=1000) for n in range(3)]
-    with pytest.raises(StoreProblem, match=f"The store {small_disk} is full.*nothing was imported"):
-        ingest(store, "big", "hash(i) AS a, hash(i + 1) AS b", rows=2_000_000)
-    found, broken = store.scan()
-    assert [m.id for m in found] == [m.id for m in kept] and not broken
-    assert [read(store, m) for m in kept] == [[(1000,)]] * 3
-    assert not list((small_disk / "tmp").iterdir())
-    assert ingest(store, "small again").id
-
-
-def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):
-    from rooflens.tools.import_profile import import_profile
-
-    folder = tmp_path / "made"
-    folder.mkdir()
-    counters = ", ".join(f'hash(i + {n}) % 100000000 AS "SQ_C_{n}"' for n in range(60))
-    duckdb.execute(
-        f"""COPY (SELECT i AS "Dispatch_ID", 'k' AS "Kernel_Name", {counters} FROM range(30000) t(i))
-        TO '{folder}/pmc_perf.csv' (HEADER)"""
-    )
-    with pytest.raises(StoreProblem, match="is full"):
-        import_profile(Store(small_disk), str(folder))
-    assert not list((small_disk / "tmp").iterdir()) and not Store(small_disk).scan()[0]
-
-
-def test_a_file_size_limit_is_a_problem_too(store):
-    code = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-from rooflens.analysis.base.problems import StoreProblem
-try:
-    ingest(store, "big", 2_000_000)
-except StoreProblem as problem:
-    print(problem.text)
-"""
-    told, trouble = start(code, str(store.root)).communicate(timeout=120)
-    assert "is full" in told or "cannot be written" in told, trouble
-    assert store.scan() == ([], []) and not list((store.root / "tmp").iterdir())
-
-
 # -- values --------------------------------------------------------------------------------
 
 
@@ -503,17 +352,3 @@ def test_folders_of_runs_belong_to_the_store_and_are_closed_to_others(tmp_path: 
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreProblem):
         Store(tmp_path / "file").new_run("run-0")
-
-
-def test_drafts_of_a_killed_process_can_be_removed_at_once(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with store.draft() as mine:
-        child = os.fork()
-        if child == 0:
-            kept = store.draft()
-            kept.__enter__()
-            os._exit(0)
-        os.waitpid(child, 0)
-        assert len(list((tmp_path / "tmp").iterdir())) == 2
-        store.discard_drafts(child)
-        assert list((tmp_path / "tmp").iterdir()) == [mine]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,15 +15,6 @@ import pytest
 import rooflens
 
 Profile = Callable[..., Path]
-
-
-def test_importing_rooflens_reads_nothing_of_the_interface() -> None:
-    code = (
-        "import sys, rooflens; rooflens.__version__; "
-        "print([m for m in sys.modules if m.startswith(('rooflens.', 'pandas', 'duckdb', 'pydantic'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
@@ -51,12 +40,6 @@ def test_a_workload_that_is_not_there_is_told_with_near_names(store: rooflens.Op
         store["yax_befor"]
     with pytest.raises(TypeError, match="not by int"):
         store[0]  # type: ignore[index]
-
-
-def test_an_id_prefix_of_several_workloads_is_refused_with_their_ids(store: rooflens.OpenStore) -> None:
-    with pytest.raises(rooflens.Problem, match="not unique") as told:
-        store[store["yax_before"].id[:2]]
-    assert store["yax_before"].id in str(told.value) and store["yax_after"].id in str(told.value)
 
 
 def test_workloads_are_a_frame_newest_first_with_times_in_utc(store: rooflens.OpenStore) -> None:
@@ -99,12 +82,6 @@ def test_a_store_whose_folder_is_gone_says_so(tmp_path: Path, profile: Profile) 
     with pytest.raises(rooflens.Problem, match="is empty"):
         store["v1"]
     assert store.workloads().df().empty and store.sql("FROM dispatches").df().empty
-
-
-def test_a_file_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(rooflens.Problem, match="cannot be read"):
-        rooflens.open(tmp_path / "file")
 
 
 def test_a_shared_store_is_shown_by_its_address_and_brings_files_asked_for(
@@ -179,12 +156,6 @@ def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> Non
     assert plan.df("files")["text"].all()
     with pytest.raises(rooflens.Problem, match="has no argument 'comand'"):
         store.plan("gfx90a", comand=["./app"])
-
-
-def test_metrics_are_found_in_the_catalogue(store: rooflens.OpenStore) -> None:
-    found = store.search_metrics("17.3.7", gpu="gfx90a")
-    assert found.df().iloc[0]["name"] == "l2.hit_rate_pct"
-    assert len(store.search_metrics("").df()) > 500
 
 
 def test_occupancy_of_numbers_needs_no_workload(store: rooflens.OpenStore) -> None:

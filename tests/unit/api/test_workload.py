@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib.figure
-import numpy as np
-import pandas as pd
 import pytest
 
 import rooflens
@@ -114,10 +112,6 @@ def test_metrics_that_are_none_are_the_overview_and_a_number_is_refused(store: r
     assert list(w.metrics(None).df()["name"]) == list(w.metrics().df()["name"])
     with pytest.raises(rooflens.Problem, match="metrics: it must be a list"):
         w.metrics(5)
-
-
-def test_a_workload_is_compared_with_several(store: rooflens.OpenStore) -> None:
-    assert store["yax_before"].compare(["yax_after", store["yax_before"]]).result.candidates[1:]
 
 
 def test_what_has_no_picture_shows_itself_without_one(
@@ -230,12 +224,6 @@ def test_a_diagnosis_has_verdicts_findings_and_loads(store: rooflens.OpenStore) 
     assert len(sql) and all(len(store.sql(text).df()) for text in sql.head(3))
 
 
-def test_occupancy_is_that_of_the_launches(shipped: rooflens.OpenStore) -> None:
-    found = shipped["clover"].occupancy()
-    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.df()["vgprs"].item() == 44
-    assert "lds_bytes" in set(found.df("what_if")["argument"]) and found.plot().axes
-
-
 def test_hot_lines_and_a_lack_of_them(shipped: rooflens.OpenStore, store: rooflens.OpenStore) -> None:
     found = shipped["h200_lines"].hotspots()
     assert (
@@ -245,13 +233,6 @@ def test_hot_lines_and_a_lack_of_them(shipped: rooflens.OpenStore, store: roofle
     )
     with pytest.raises(rooflens.Problem, match="no samples"):
         store["yax_before"].hotspots()
-
-
-def test_a_timeline_of_a_trace(shared: Path, tmp_path: Path) -> None:
-    store = rooflens.open(tmp_path)
-    found = store.import_profile(shared / "traces" / "launch_bound.json.gz", name="t").timeline()
-    assert found.verdict.height == "launch" and len(found.df("split")) and len(found.df("gaps")) > 5
-    assert found.df()["share_pct"].notna().all() and found.png and found.png.startswith(b"\x89PNG")
 
 
 def test_a_report_is_the_page_of_the_command(store: rooflens.OpenStore, tmp_path: Path) -> None:
@@ -282,12 +263,6 @@ def test_objects_say_what_they_are_in_a_line_or_two(store: rooflens.OpenStore) -
     assert len(repr(store).splitlines()) <= 2 and str(store.root) in repr(store)
     assert {"name", "arch", "tags", "created_ns", "metrics"} <= set(dir(w))
     assert len(repr(w).splitlines()) <= 2 and "1 dispatch of 1 kernel" in repr(w) and "gfx90a" in repr(w)
-
-
-def test_a_figure_of_a_frame_can_be_computed_with(store: rooflens.OpenStore) -> None:
-    both = pd.concat([store[name].metrics("l2").df().assign(version=name) for name in ("yax_before", "yax_after")])
-    table = both.pivot(index="name", columns="version", values="avg")
-    assert np.isfinite(table.loc["l2.hit_rate_pct"]).all()
 
 
 def test_an_answer_has_text_tables_and_values_by_their_names(store: rooflens.OpenStore) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.recordings import stored
-from rooflens.tools.query_counters import query_counters
 
 STATED = {
     row["kernel"]: row
@@ -41,24 +41,23 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, An
         "FROM metrics m JOIN counters c USING (workload, kernel) WHERE m.metric = 'dispatch.flop'"
     )
     found = {}
-    for kernel, flop, hbm_bytes in query_counters(store, sql, limit=1000).table.rows:
+    for kernel, flop, hbm_bytes in sql_rows(store, sql):
         function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
         found[function] = {"flop": flop, "hbm_bytes": hbm_bytes}
     return found
 
 
-@pytest.mark.parametrize("kernel", [k for k in STATED if k not in DIVIDING])
-def test_floating_point_operations_are_those_of_the_source(kernel: str, measured: dict[str, dict[str, Any]]) -> None:
-    row = STATED[kernel]
-    assert measured[row["function"]]["flop"] == pytest.approx(
-        FLOP.get(kernel, 1.0) * float(row["flop"]), rel=0.02, abs=1.0
-    )
+def test_floating_point_operations_are_those_of_the_source(measured: dict[str, dict[str, Any]]) -> None:
+    for kernel in STATED.keys() - set(DIVIDING):
+        row = STATED[kernel]
+        stated = pytest.approx(FLOP.get(kernel, 1.0) * float(row["flop"]), rel=0.02, abs=1.0)
+        assert measured[row["function"]]["flop"] == stated, kernel
 
 
-@pytest.mark.parametrize("kernel", STREAMING)
-def test_bytes_of_hbm_are_those_of_the_arrays(kernel: str, measured: dict[str, dict[str, Any]]) -> None:
-    row = STATED[kernel]
-    assert measured[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02)
+def test_bytes_of_hbm_are_those_of_the_arrays(measured: dict[str, dict[str, Any]]) -> None:
+    for kernel in STREAMING:
+        row = STATED[kernel]
+        assert measured[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02), kernel
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,7 @@ def amounts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, flo
     sql = """SELECT kernel, metric, value FROM metrics
       WHERE metric LIKE '%share%' OR metric LIKE '%workgroup%' OR metric LIKE '%_per_wave'"""
     found: dict[str, dict[str, float]] = {}
-    for kernel, metric, value in query_counters(store, sql, limit=10000).table.rows:
+    for kernel, metric, value in sql_rows(store, sql):
         function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
         found.setdefault(function, {})[str(metric)] = value
     return found

@@ -13,8 +13,8 @@ from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.support.comparisons import flop, launches, traffic, workload
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tools.compare_workloads import compare_workloads
-from rooflens.tools.query_counters import query_counters
 
 REQUESTS = {"TCP_TOTAL_ACCESSES_sum": 1e9, "SQ_INSTS_VMEM": 1e7, "TCP_TOTAL_WRITE_sum": 2e8}
 STORED = {"TCC_EA_WRREQ_sum": 4e6, "TCC_EA_WRREQ_64B_sum": 4e6, "TCC_ATOMIC_sum": 0.0}
@@ -24,7 +24,9 @@ WORK = flop(1e10) | REQUESTS | traffic(1) | STORED
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return Store(tmp_path_factory.mktemp("claims"))
+    made = Store(tmp_path_factory.mktemp("claims"))
+    workload(made, launches("k", [2e6] * 6, **WORK), name="baseline", command="./v0 -n 8")
+    return made
 
 
 def judged(
@@ -38,10 +40,9 @@ def judged(
     **launch: int,
 ) -> dict[str, ResultClaim]:
     """The claims of a version against a baseline of six launches of ``k`` that take 2 ms each."""
-    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
     rows: list[dict[str, Any]] = [row | launch for row in launches(kernel, [ms * 1e6] * times, **counters)]
     after = workload(store, rows, command=f"./v1 {arguments}")
-    comparison = compare(Workload(store, before), Workload(store, after))
+    comparison = compare(Workload.open(store, "baseline"), Workload(store, after))
     return {claim.claim: claim for claim in judge_claims(comparison)}
 
 
@@ -110,7 +111,7 @@ PIPELINE = [
 
 def test_work_that_ends_after_everything_that_is_waited_for_is_contradicted(store: Store) -> None:
     told = claims_of(store, {"events": WAITED}, {"events": ENDS_LATE})["waits_for_its_work"]
-    assert told.verdict == "contradicted" and query_counters(store, told.sql).table.rows
+    assert told.verdict == "contradicted" and sql_rows(store, told.sql)
 
 
 def test_a_copy_to_the_host_waits_and_a_pipeline_of_streams_is_not_accused(store: Store) -> None:
@@ -182,14 +183,12 @@ def test_the_log_does_not_call_a_contradicted_version_improved(store: Store) -> 
 
 def test_the_sql_of_every_claim_runs_over_both_versions(store: Store) -> None:
     for claim in judged(store).values():
-        table = query_counters(store, claim.sql).table
-        assert table.rows, claim
+        assert sql_rows(store, claim.sql), claim
 
 
 def test_the_comparison_says_first_what_its_profile_contradicts(store: Store) -> None:
-    before = workload(store, launches("k", [2e6] * 6, **WORK), command="./v0 -n 8")
     after = workload(store, launches("k", [1e6] * 6, **halves(WORK)), command="./v1 -n 8")
-    result = compare_workloads(store, before.id, after.id, detail="full")
+    result = compare_workloads(store, "baseline", after.id, detail="full")
     assert result.answer and result.answer.startswith("The profile contradicts same_types: operations have 16 bits")
     assert result.verdict == "inconclusive"
     assert "Not to be published" in result.answer and "May be" not in result.answer

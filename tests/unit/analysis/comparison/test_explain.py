@@ -13,7 +13,6 @@ from rooflens.analysis.comparison.compare import ComparedPair, compare
 from rooflens.analysis.comparison.explain import envelope
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests import DATA
 from rooflens.tests.support.comparisons import flop, launches, traffic, workload
 
 OCCUPIED = {"GRBM_GUI_ACTIVE": 1.5e6, "SQ_LEVEL_WAVES_ACCUM": 1.5e6 * 1000}
@@ -113,8 +112,3 @@ def test_the_samples_add_up(samples: Store) -> None:
     ).pairs[0]
     assert added(found)[0] == pytest.approx(392003 - 13164269, rel=1e-12)
     assert {t.name: round(t.factor, 3) for t in found.terms} == {"hbm_bytes": 0.016, "achieved rate": 1.902}
-
-
-def test_the_folder_of_the_test_data_is_small() -> None:
-    data = DATA
-    assert sum(p.stat().st_size for p in data.iterdir()) < 20_000

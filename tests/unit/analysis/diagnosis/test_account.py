@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
-import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,7 +19,6 @@ from rooflens.tests.support.recordings import stored
 from rooflens.tools.answers.verdict_text import diagnosis_blocks
 from rooflens.tools.import_profile import import_profile
 
-SHARED = ROOT.parent / "shared"
 STALL = "smsp__warp_issue_stalled_{}_per_warp_active.pct"
 THROUGHPUTS = {
     "dram__throughput.avg.pct_of_peak_sustained_elapsed": 12.0,
@@ -69,45 +65,30 @@ def test_the_parts_of_every_kernel_add_up_and_none_is_negative(tmp_path: Path) -
         assert all(part.pct is not None and part.pct >= 0 for part in account)
 
 
-FOLDERS = ["workloads", "workloads38", "ncu", "rocprofv3", "pc_sampling", "source_lines", "public"]
-WITHOUT_COUNTERS = {"rocprofv3", "pc_sampling"}
-"""Folders whose profiles contain times or samples, but no counters that rules read."""
-SAMPLED = 6
-"""Every n-th profile of a folder is read, unless all tests are wanted."""
+RECORDED = (
+    "workloads/vcopy/MI200", "workloads/multikernel/MI200", "workloads38/vcopy__RDNA35_HALO", "ncu/small_raw.csv",
+)  # fmt: skip
+"""Recorded profiles of both vendors; tests/oracle reads all of them."""
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_the_accounts_of_every_recorded_profile_add_up_or_are_contradictory(folder: str, tmp_path: Path) -> None:
-    place = SHARED / folder
-    if not place.is_dir():
-        pytest.skip(f"{place} is not there")
-    every = profiles(place)
-    chosen = every if os.environ.get("ROOFLENS_THOROUGH") else every[::SAMPLED]
-    accounts = [(path, account) for path in chosen for account in accounts_of(tmp_path / path.name, path)]
-    for path, account in accounts:
-        assert all(part.pct is None or part.pct >= 0 for part in account), (path, account)
-        total = sum(part.pct or 0.0 for part in account)
+@pytest.mark.parametrize("path", RECORDED)
+def test_the_accounts_of_recorded_profiles_add_up_or_are_contradictory(path: str, tmp_path: Path, shared: Path) -> None:
+    assert check_accounts(tmp_path, shared / path)
+
+
+def check_accounts(folder: Path, path: Path) -> int:
+    """Check the accounts of a profile; returns how many it has."""
+    accounts = accounts_of(folder, path)
+    for account in accounts:
+        assert all(part.pct is None or part.pct >= 0 for part in account), account
         contradictory = any(part.pct is None for part in account)
-        assert contradictory or total == pytest.approx(100, abs=0.5), (path, account)
-    assert bool(accounts) == (folder not in WITHOUT_COUNTERS)
-
-
-def profiles(place: Path) -> list[Path]:
-    """Every profile in a folder: the folders of a profiler's output files, and single files that contain counters."""
-    if place.name.startswith("workloads"):
-        return sorted({path.parent for path in place.rglob("*") if path.suffix in (".csv", ".db")})
-    files = [path for path in sorted(place.rglob("*")) if path.name.endswith(ENDINGS)]
-    return [path for path in files if not OF_OTHER_TOOLS & set(path.parts)]
-
-
-ENDINGS = (".csv", ".csv.gz", ".ncu-rep", ".ncu-rep.gz", ".db", "ncu_metrics.json")
-OF_OTHER_TOOLS = {"tracelens", "hta"}
-"""Traces of PyTorch and tables computed from them: they have no counters."""
+        assert contradictory or sum(part.pct or 0.0 for part in account) == pytest.approx(100, abs=0.5), account
+    return len(accounts)
 
 
 def accounts_of(folder: Path, path: Path) -> list[list[AccountPart]]:
     """The accounts of every kernel of a profile; none for one that is no profile or has no counters."""
-    store = Store(folder / hashlib.sha256(str(path).encode()).hexdigest()[:8])
+    store = Store(folder)
     try:
         stored(store, path, "one")
         diagnoses = diagnose(Workload.open(store, "one"))[0]
@@ -176,20 +157,16 @@ def test_without_its_counters_there_is_no_account() -> None:
     assert wave_time_account("sm_90", {}) == wave_time_account("gfx90a", {}) == []
 
 
-def test_amd_waiting_is_divided_by_level_where_latencies_were_counted() -> None:
+def test_amd_waiting_is_divided_by_level_where_latencies_were_counted(tmp_path: Path, shared: Path) -> None:
     """MI200 counts every level, MI300X no latency of L2, MI100 nothing in flight, RDNA no levels."""
-    place = SHARED / "workloads"
-    if not place.is_dir():
-        pytest.skip(f"{place} is not there")
     expected = {
         "workloads/vcopy/MI200": {"memory_latency", "l2_latency", "l1_latency", "lds_latency", "scalar_data"},
         "workloads/vcopy/MI300X_A1": {"memory_latency", "cache_latency", "lds_latency", "scalar_data"},
         "workloads/vcopy/MI100": {"dependency"},
         "workloads38/vcopy__RDNA35_HALO": {"memory_counters", "instruction_fetch", "barrier"},
     }
-    for path, waiting in expected.items():
-        with tempfile.TemporaryDirectory() as folder:
-            (_, parts) = accounts_of(Path(folder), SHARED / path)
+    for number, (path, waiting) in enumerate(expected.items()):
+        (_, parts) = accounts_of(tmp_path / str(number), shared / path)
         shares = {part.name: part.pct or 0.0 for part in parts}
         assert shares.keys() - {"issuing", "ready", "other_results"} == waiting, path
         assert sum(shares.values()) == pytest.approx(100, abs=0.5)

@@ -13,7 +13,6 @@ from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.diagnosis.gains import own_traffic, program_bound
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
-from rooflens.analysis.planning.plan import plan
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import ROOT
@@ -157,21 +156,6 @@ def test_a_bound_names_the_traffic_that_it_takes_as_given(found: dict[str, Diagn
     )
     assert gather.verdict.own_traffic and "the least without reuse" in gather.verdict.own_traffic
     assert own_traffic(None) is None
-
-
-def test_what_the_new_rules_read_takes_no_further_pass() -> None:
-    """As many passes as before they were there."""
-    passes = {
-        "gfx908": (3, 3),
-        "gfx90a": (3, 5),
-        "gfx942": (3, 5),
-        "gfx950": (4, 6),
-        "gfx1151": (3, 3),
-        "sm_90": (1, 1),
-    }
-    for target, (alone, both) in passes.items():
-        assert len(plan(target, ["diagnosis"]).passes) == alone
-        assert len(plan(target, ["diagnosis", "roofline"]).passes) == both
 
 
 def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:

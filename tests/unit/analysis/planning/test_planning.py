@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import random
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -84,9 +82,9 @@ def multi(found: PassPlan) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("target", CDNA)
-@pytest.mark.parametrize("preset", sorted(catalog.presets()))
-def test_every_preset_is_planned_within_the_limits(target: str, preset: str) -> None:
-    check(plan(target, [preset]), roofline=preset == "roofline")
+def test_every_preset_is_planned_within_the_limits(target: str) -> None:
+    for preset in catalog.presets():
+        check(plan(target, [preset]), roofline=preset == "roofline")
 
 
 @pytest.mark.parametrize(
@@ -109,25 +107,17 @@ def test_the_tables_of_rocprof_compute_3_3_take_the_least_passes_and_what_one_pa
 
 
 @pytest.mark.parametrize(("target", "passes"), [("gfx908", 10), ("gfx90a", 12), ("gfx942", 12), ("gfx950", 16)])
-def test_the_whole_catalogue_takes_the_least_passes(target: str, passes: int) -> None:
-    found = plan(target, ["*"])
-    check(found)
-    assert len(found.passes) == passes
-
-
-@pytest.mark.parametrize("target", CDNA)
-def test_the_whole_catalogue_is_planned_in_seconds_and_a_small_question_at_once(target: str) -> None:
+def test_the_whole_catalogue_takes_the_least_passes_and_little_time(target: str, passes: int) -> None:
     plan(target, ["dispatch.waves"])
     with at_most(2):
-        plan(target, ["*"])
+        found = plan(target, ["*"])
+    check(found)
+    assert len(found.passes) == passes
     with at_most(0.05):
         plan(target, ["l2.hit_rate_pct", "vl1d.bw_gbs", "occupancy.waves"])
 
 
-MODELS = [("MI200", "gfx90a", 14), ("MI300X_A1_rocpd", "gfx942", 12), ("MI350", "gfx950", 13)]
-
-
-@pytest.mark.parametrize(("model", "target", "passes"), MODELS)
+@pytest.mark.parametrize(("model", "target", "passes"), [("MI200", "gfx90a", 14), ("MI350", "gfx950", 13)])
 def test_the_counters_that_rocprof_compute_recorded_take_the_least_passes_and_keep_ratios_whole(
     shared: Path, model: str, target: str, passes: int
 ) -> None:
@@ -142,24 +132,6 @@ def test_the_counters_that_rocprof_compute_recorded_take_the_least_passes_and_ke
     several = [n for n in inside if len(needed(target, n)) > 1]
     assert len(several) > 150
     assert [n for n in found.split if lower_bound(needed(target, n)) == 1] == []
-
-
-def test_more_ratios_are_whole_than_in_the_passes_that_rocprof_compute_made(shared: Path) -> None:
-    """The rows of one pass share its timestamps, so the recording tells which counters were measured together."""
-    passes: dict[str, set[str]] = {}
-    with (shared / "workloads" / "vcopy" / "MI300X_A1_rocpd" / "pmc_perf.csv").open() as file:
-        for row in csv.DictReader(file):
-            if row["Dispatch_ID"] == "1":
-                name = re.sub(r"\[\d+\]", "[*]", row["Counter_Name"])
-                passes.setdefault(row["Start_Timestamp"], set()).add(name)
-    assert len(passes) == 12
-    measured = {c for one in passes.values() for c in one}
-    inside = [m.name for m in catalog.metrics("gfx942") if needed("gfx942", m.name) <= measured]
-    several = [n for n in inside if len(needed("gfx942", n)) > 1]
-    together = [n for n in several if any(needed("gfx942", n) <= one for one in passes.values())]
-    found = plan("gfx942", inside)
-    assert len(found.passes) <= 12
-    assert sum(n in found.whole for n in several) > 5 * len(together)
 
 
 def _recorded(folder: Path) -> list[str]:
@@ -247,20 +219,6 @@ def test_an_unknown_part_of_a_roofline_is_named_with_what_there_is() -> None:
 # -- words ----------------------------------------------------------------------------------------
 
 
-def test_the_level_stands_directly_before_its_integral_and_with_the_count_it_is_divided_by() -> None:
-    found = plan("gfx90a", ["latency.vmem_cycles"])
-    assert found.passes == (("SQ_INSTS_VMEM", "SQ_INST_LEVEL_VMEM", "SQ_INST_LEVEL_VMEM_ACCUM"),)
-    assert found.whole_in == {"latency.vmem_cycles": 1}
-
-
-def test_two_integrals_never_share_a_pass() -> None:
-    found = plan("gfx942", ["SQ_LEVEL_WAVES_ACCUM", "SQ_INST_LEVEL_LDS_ACCUM"])
-    assert found.passes == (
-        ("SQ_INST_LEVEL_LDS", "SQ_INST_LEVEL_LDS_ACCUM"),
-        ("SQ_LEVEL_WAVES", "SQ_LEVEL_WAVES_ACCUM"),
-    )
-
-
 def test_figures_per_channel_are_asked_for_in_every_instance() -> None:
     found = plan("gfx90a", ["l2.channel_hit_rate_pct", "l2.hit_rate_pct"])
     assert found.passes == (("TCC_HIT[*]", "TCC_HIT_sum", "TCC_MISS[*]", "TCC_MISS_sum"),)
@@ -270,12 +228,6 @@ def test_counters_may_be_asked_for_by_name() -> None:
     found = plan("gfx942", ["SQ_WAVES", "TCC_HIT", "TCC_MISS[3]", "TCC_EA_RDREQ_sum"])
     assert found.passes == (("SQ_WAVES", "TCC_EA0_RDREQ_sum", "TCC_HIT_sum", "TCC_MISS[*]"),)
     assert found.whole == ("SQ_WAVES", "TCC_HIT_sum", "TCC_MISS[*]", "TCC_EA0_RDREQ_sum")
-
-
-def test_a_ninth_counter_of_the_sequencer_needs_a_second_pass() -> None:
-    names = [f"SQ_INSTS_VALU_{op}_{size}" for op in ("ADD", "MUL", "FMA") for size in ("F16", "F32", "F64")]
-    assert len(plan("gfx90a", names[:8]).passes) == 1
-    assert len(plan("gfx90a", names).passes) == 2
 
 
 def test_what_the_hardware_cannot_count_by_itself_is_refused_with_the_reason() -> None:
@@ -297,16 +249,6 @@ def test_metrics_that_read_no_counter_cost_no_pass() -> None:
     assert found.passes == ()
     assert found.whole == ("dispatch.duration_ns", "dispatch.vgprs")
     assert (found.least_passes, found.whole_in, found.split) == (0, {}, ())
-
-
-def test_a_figure_made_of_another_needs_the_counters_of_that_too() -> None:
-    target, metric = next((t, m) for t in CDNA for m in catalog.metrics(t) if m.uses)
-    used = catalog.by_name(target)[next(iter(metric.uses.values()))]
-    assert set(catalog.counters(target, used)) <= {c for one in plan(target, [metric.name]).passes for c in one}
-
-
-def test_nothing_wanted_is_an_empty_plan() -> None:
-    assert plan("gfx90a", []).passes == ()
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "sm_90"])
@@ -334,16 +276,7 @@ def test_a_target_without_known_counters_is_refused() -> None:
         plan("gfx1030", ["overview"])
 
 
-@pytest.mark.parametrize(
-    ("target", "writes"),
-    [
-        ("gfx1100", "GL2C_MC_WRREQ_sum"),
-        ("gfx1101", "GL2C_MC_WRREQ_sum"),
-        ("gfx1102", "GL2C_MC_WRREQ_sum"),
-        ("gfx1200", "GL2C_EA_WRREQ_sum"),
-        ("gfx1201", "GL2C_EA_WRREQ_sum"),
-    ],
-)
+@pytest.mark.parametrize(("target", "writes"), [("gfx1100", "GL2C_MC_WRREQ_sum"), ("gfx1201", "GL2C_EA_WRREQ_sum")])
 def test_discrete_rdna_gets_only_counters_that_amd_defines_for_it(target: str, writes: str) -> None:
     found = plan(target, ["*"])
     named = {counter for counters in found.passes for counter in counters}
@@ -417,28 +350,6 @@ def test_any_question_is_planned_within_the_limits_completely_and_in_any_order_a
         assert plan(target, words).passes == found.passes
     else:
         assert len(found.passes) <= max_passes
-
-
-def test_other_processes_make_the_same_plan() -> None:
-    script = (
-        "from rooflens.analysis.planning.plan import plan\n"
-        "print([plan(t, w).passes for t in ('gfx90a', 'gfx950') for w in (['*'], ['roofline'], ['memory'])])"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-
-
-def test_every_counter_planned_for_mi200_is_one_that_rocprofv3_lists(shared: Path) -> None:
-    text = (shared / "rocprofv3" / "list_avail_gfx90a.txt").read_text()
-    listed = set(re.findall(r"^Counter_Name\s*:\s*(\S+)", text, re.MULTILINE))
-    planned = {c for one in plan("gfx90a", ["*", "roofline"]).passes for c in one}
-    hardware = {re.sub(r"\[\*\]$", "", c) for c in planned if not c.endswith("_ACCUM")}
-    assert sorted(hardware - listed) == []
 
 
 def test_a_metric_whose_counter_the_target_lacks_is_unsupported_with_the_counter() -> None:

@@ -15,7 +15,6 @@ from rooflens.analysis.store.store import Store
 from rooflens.tests import DATA
 from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.rooflines import points, scene
-from rooflens.tools.compute_roofline import compute_roofline
 
 Labelled = tuple[Store, RooflineInputs, dict[tuple[str, str, str], RooflinePoint], dict[str, dict[str, float]]]
 UNITS = {"ms": 1e6, "us": 1e3, "ns": 1.0, "Gbyte": 1e9, "Mbyte": 1e6, "Kbyte": 1e3, "byte": 1.0}
@@ -116,18 +115,6 @@ def test_a_copy_has_no_operations_and_is_judged_by_bandwidth(labelled: Labelled)
     assert point.pct_of_bandwidth == pytest.approx(100 * point.bandwidth / HBM)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "limiter"),
-    [
-        ("strided_read", "hbm"), ("l2_resident", "l2"), ("shared_conflict", "lds"), ("matrix_add_col", "vl1d"),
-        ("divergence", "valu"), ("latency_chase", "latency"), ("small_grid", "latency"),
-        ("low_occupancy_shared", "latency"),
-    ],
-)  # fmt: skip
-def test_the_limit_of_a_labelled_kernel_is_found(labelled: Labelled, kernel: str, limiter: str) -> None:
-    assert labelled[2][kernel, "hbm", "flop"].limiter == limiter
-
-
 def test_constants_loaded_as_halves_are_doubted_and_real_halves_are_not(labelled: Labelled, tmp_path: Path) -> None:
     doubted = labelled[2]["low_occupancy_shared", "hbm", "flop"]
     assert doubted.status == "suspect" and "61.0% of the operations are HFMA2" in str(doubted.reason)
@@ -165,14 +152,6 @@ def test_the_instruction_roofline_counts_warp_instructions(labelled: Labelled) -
     assert "a sector for each lane" in of[ranks["strided_read"], "memory"].walls
     assert of[ranks["matrix_add_row"], "memory"].reading.startswith("8 sectors per global or local memory request")
     assert of[ranks["shared_conflict"], "bank conflict"].value == pytest.approx(32, rel=0.02)
-
-
-def test_the_tools_speak_of_warps_and_sms(labelled: Labelled) -> None:
-    store = labelled[0]
-    result = compute_roofline(store, "w", kind="instruction", kernel="hbm_copy", detail="full")
-    assert "SMs x schedulers" in result.notes[0] and "warp instructions" in result.notes[0]
-    assert "wavefront" not in " ".join(result.notes)
-    assert {"l2_busy_pct", "hbm_busy_pct", "vl1d_busy_pct"} <= set(result.pipes.columns)
 
 
 def test_the_picture_shows_the_same_points_and_each_roof_once(labelled: Labelled) -> None:

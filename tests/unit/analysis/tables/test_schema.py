@@ -12,42 +12,6 @@ from rooflens.analysis.store.schema import manifest_rows, pass_times, relation
 from rooflens.analysis.store.store import TABLES, Manifest, Store, write_table
 from rooflens.analysis.tables import columns, render, schema
 
-PROMISED = [
-    "workloads",
-    "dispatches",
-    "counters",
-    "accounts",
-    "causal",
-    "ceilings",
-    "clocks",
-    "collectives",
-    "counter_instances",
-    "counter_samples",
-    "device_lines",
-    "events",
-    "facts",
-    "findings",
-    "gaps",
-    "host_lines",
-    "host_samples",
-    "host_stacks",
-    "instructions",
-    "kernel_stats",
-    "lanes",
-    "loads",
-    "log",
-    "metrics",
-    "operators",
-    "passes",
-    "phases",
-    "ranges",
-    "ranks",
-    "samples",
-    "source_lines",
-    "steps",
-    "waves",
-]
-
 
 def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
     """Publish a workload whose table counters has three rows of the given values."""
@@ -64,10 +28,6 @@ def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
 def rows(sql: str | None) -> list[tuple[object, ...]]:
     assert sql is not None
     return duckdb.sql(sql).fetchall()
-
-
-def test_every_promised_table_is_described() -> None:
-    assert list(schema()) == PROMISED
 
 
 def test_every_table_starts_with_the_workload_and_has_no_other_gap() -> None:

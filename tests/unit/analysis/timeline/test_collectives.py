@@ -1,8 +1,7 @@
-"""Collectives: published sizes and times, bus bandwidths by nccl-tests' formulas, waiting apart from the transfer."""
+"""Collectives: bus bandwidths by nccl-tests' formulas, waiting apart from the transfer."""
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -17,38 +16,12 @@ from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.made.chrome import complete, trace, write
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, publish
 from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.query_counters import query_counters
 
 US = 1_000
-
-
-def test_sizes_times_and_calls_are_those_of_the_published_report(shared: Path, tmp_path: Path) -> None:
-    folder = shared / "public/tracelens/resnet_act_checkpoint"
-    if not folder.is_dir():
-        pytest.skip("needs resnet_act_checkpoint of ../shared/public")
-    store = Store(tmp_path)
-    with Workload.open(
-        store, import_profile(store, str(folder / "resnet_act_checkpoint.json.gz")).workload
-    ) as workload:
-        rows = collectives(prepare(workload))
-    with (folder / "coll_analysis.csv").open() as file:
-        published = {
-            (row["Collective name"], row["dtype"], round(float(row["In msg size (MB)_first"]) * 2**20)): (
-                int(row["operation_count"]),
-                pytest.approx(float(row["dur_sum"]) * US, abs=US),
-                float(row["Group size"]),
-            )
-            for row in csv.DictReader(file)
-        }
-    assert {
-        (row["collective"], row["type"], row["bytes"]): (row["calls"], row["ns"], row["group_size"]) for row in rows
-    } == published
-    largest = rows[0]
-    assert largest["busbw_gbs"] == pytest.approx(2 * 7 / 8 * 3 * 8816192 * 2 / largest["ns"])
-    assert (largest["status"], largest["waited_ns"], largest["recorded"]) == ("suspect", None, 1)
 
 
 def collective(made: Made, rank: int, start: int, length: int, **stated: Any) -> None:
@@ -170,9 +143,7 @@ def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_
     import_profile(store, str(tmp_path / "traces"))
     sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
     size = 2 * (1 << 20)
-    assert query_counters(store, sql).table.rows == [
-        ["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]
-    ]
+    assert sql_rows(store, sql) == [["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]]
 
 
 def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -141,18 +143,19 @@ CASES: dict[str, tuple[Callable[[], Made], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_the_verdict_is_the_cause_that_was_built_in(tmp_path: Path, case: str) -> None:
-    make, height = CASES[case]
-    found = told(tmp_path, make())
-    assert found.verdict.height == height, shares(found)
-    assert sum(idle.ns for idle, _ in found.causes) == found.total.idle
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_shares_of_made_timelines_are_those_of_brute_force(tmp_path: Path, case: str) -> None:
+@cache
+def analysed_case(case: str) -> tuple[Made, Timeline]:
+    """A timeline of CASES and what is told about it; several tests look at each."""
     made = CASES[case][0]()
-    found = told(tmp_path, made)
+    with tempfile.TemporaryDirectory() as folder:
+        return made, told(Path(folder), made)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verdict_and_shares_are_those_of_the_cause_that_was_built_in(case: str) -> None:
+    made, found = analysed_case(case)
+    assert found.verdict.height == CASES[case][1], shares(found)
+    assert sum(idle.ns for idle, _ in found.causes) == found.total.idle
     [(start, end)] = found.windows
     for lane in found.trace.lanes:
         mine = [e for e in made.events if e.get("device_id") == lane.device and e.get("rank") == lane.rank]
@@ -162,14 +165,14 @@ def test_shares_of_made_timelines_are_those_of_brute_force(tmp_path: Path, case:
         assert (of.any, of.copies) == (union(both, start, end), union(copies, start, end))
 
 
-def test_copies_behind_kernels_are_neither_idle_nor_exposed(tmp_path: Path) -> None:
-    total = told(tmp_path, overlapped()).total
+def test_copies_behind_kernels_are_neither_idle_nor_exposed() -> None:
+    total = analysed_case("overlapped")[1].total
     assert total.overlapped_copies == total.copies > 0.8 * total.wall
     assert total.exposed_copies == 0
 
 
-def test_imbalance_names_the_rank_that_waits(tmp_path: Path) -> None:
-    found = told(tmp_path, unbalanced())
+def test_imbalance_names_the_rank_that_waits() -> None:
+    _, found = analysed_case("unbalanced")
     assert any("rank 0 computes" in e and "the mean of 2 ranks" in e for e in found.findings[0].evidence)
 
 
@@ -199,9 +202,9 @@ def test_waits_count_in_all_windows_however_many(tmp_path: Path) -> None:
     assert shares[0] and shares[1] == pytest.approx(shares[0])
 
 
-def test_the_bound_of_communication_is_that_of_even_ranks(tmp_path: Path) -> None:
+def test_the_bound_of_communication_is_that_of_even_ranks() -> None:
     """10 and 2 ms of computing in steps of 10.5: evened out, each would take 6."""
-    found = told(tmp_path, unbalanced())
+    _, found = analysed_case("unbalanced")
     assert found.verdict.share_pct == pytest.approx(80.8, abs=0.5)
     assert found.verdict.speedup_bound == pytest.approx(10.51 / 6.0, rel=0.01)
 
@@ -349,11 +352,6 @@ def test_a_workload_without_a_timeline_or_without_device_work_says_what_to_colle
         told(tmp_path, Made())
 
 
-def _device(event: dict[str, object]) -> object:
-    """The device of device work; None on the host."""
-    return (event["device_id"] or 0) if "device_id" in event else None
-
-
 def test_operators_that_a_step_has_several_times_are_no_steps_where_its_kernels_tell(tmp_path: Path) -> None:
     made, t = Made(), 0
     for _ in range(10):
@@ -365,8 +363,8 @@ def test_operators_that_a_step_has_several_times_are_no_steps_where_its_kernels_
     assert found.steps and (found.steps.by, found.steps.name, len(found.steps.durations)) == ("kernels", "gemm_0", 9)
 
 
-def test_kernels_that_communicate_are_no_evidence_of_computing(tmp_path: Path) -> None:
-    found = told(tmp_path, exposed_all_reduce())
+def test_kernels_that_communicate_are_no_evidence_of_computing() -> None:
+    _, found = analysed_case("exposed all-reduce")
     gpu = next(f for f in found.findings if f.height == "gpu")
     assert any("gemm" in text for text in gpu.evidence) and not any("rccl" in text for text in gpu.evidence)
 

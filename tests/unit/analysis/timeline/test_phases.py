@@ -15,10 +15,9 @@ from rooflens.analysis.timeline.phases import OPERATIONS, phases
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, chrome, publish, union
 from rooflens.tools.compute_timeline import compute_timeline
-from rooflens.tools.import_profile import import_profile
-from rooflens.tools.query_counters import query_counters
 
 US, MS = 1_000, 1_000_000
 
@@ -45,31 +44,36 @@ def server(*steps: tuple[str, int, str]) -> Made:
     return made
 
 
-@pytest.mark.parametrize(("name", "stated"), [
-    ("step[DECODE bs=32]", ("decode", 32, None)), ("step[EXTEND bs=2 toks=800]", ("prefill", 2, 800)),
-    ("step[MIXED bs=4 toks=70]", ("mixed", 4, 70)), ("execute_context_0(0)_generation_50(50)", ("decode", 50, 50)),
-    ("execute_context_3(100)_generation_2(2)", ("mixed", 5, 102)),
-    ("execute_context_3(100)_generation_0(0)", ("prefill", 3, 100)),
-    ("execute_129_context_3(sq128sk256sqsq1sqsk1)_generation_2(sq1sk300sqsq1sqsk1)", ("mixed", 5, 129)),
-    ("execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)", ("decode", 32, 32)),
-    ("gpu_model_runner: forward", ("forward", None, None)), ("gpu_model_runner: sample", ("sampling", None, None)),
-    ("DistributedDataParallel.forward", ("forward", None, None)), ("## backward ##", ("backward", None, None)),
-    ("Optimizer.step#Adam.step", ("optimizer", None, None)), ("train_step", ("training", None, None)),
-    ("validation", ("evaluation", None, None)), ("epoch 3", ("epoch", None, None)),
-    ("prefill", ("prefill", None, None)),
-])  # fmt: skip
-def test_names_of_servers_and_frameworks_state_phase_and_batch(tmp_path: Path, name: str, stated: Any) -> None:
-    (phase,) = analysed(tmp_path, server((name, 0, "gemm")))
-    assert (phase["phase"], phase["requests"], phase["tokens"]) == stated
-    assert (phase["device_start_ns"], phase["device_end_ns"], phase["busy_ns"]) == (MS, 4 * MS, 3 * MS)
-
-
-@pytest.mark.parametrize("name", [
+STATED = {
+    "step[DECODE bs=32]": ("decode", 32, None), "step[EXTEND bs=2 toks=800]": ("prefill", 2, 800),
+    "step[MIXED bs=4 toks=70]": ("mixed", 4, 70), "execute_context_0(0)_generation_50(50)": ("decode", 50, 50),
+    "execute_context_3(100)_generation_2(2)": ("mixed", 5, 102),
+    "execute_context_3(100)_generation_0(0)": ("prefill", 3, 100),
+    "execute_129_context_3(sq128sk256sqsq1sqsk1)_generation_2(sq1sk300sqsq1sqsk1)": ("mixed", 5, 129),
+    "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk32785sqsq32sqsk32785)": ("decode", 32, 32),
+    "gpu_model_runner: forward": ("forward", None, None), "gpu_model_runner: sample": ("sampling", None, None),
+    "DistributedDataParallel.forward": ("forward", None, None), "## backward ##": ("backward", None, None),
+    "Optimizer.step#Adam.step": ("optimizer", None, None), "train_step": ("training", None, None),
+    "validation": ("evaluation", None, None), "epoch 3": ("epoch", None, None), "prefill": ("prefill", None, None),
+}  # fmt: skip
+"""Names of ranges of servers and frameworks, and the phase, the requests and the tokens that they state."""
+ALIKE = [
     "## decoder fp8 None ##", "execute_context_0(0)_generation_0(0)", "trainer", "retrieval", "evaluator",
     "step[IDLE bs=0]", "Optimizer.zero_grad#SGD.zero_grad", "forward_hook", "resample",
-])  # fmt: skip
-def test_names_that_only_look_alike_are_no_phases(tmp_path: Path, name: str) -> None:
-    assert analysed(tmp_path, server((name, 0, "gemm"))) == []
+]  # fmt: skip
+"""Names that only look like those of phases."""
+
+
+def test_names_of_servers_and_frameworks_state_phase_and_batch(tmp_path: Path) -> None:
+    found = analysed(tmp_path, server(*((name, 10 * number, "gemm") for number, name in enumerate(STATED))))
+    assert [(phase["phase"], phase["requests"], phase["tokens"]) for phase in found] == list(STATED.values())
+    for number, phase in enumerate(found):
+        start = (10 * number + 1) * MS
+        assert (phase["device_start_ns"], phase["device_end_ns"], phase["busy_ns"]) == (start, start + 3 * MS, 3 * MS)
+
+
+def test_names_that_only_look_alike_are_no_phases(tmp_path: Path) -> None:
+    assert analysed(tmp_path, server(*((name, 10 * number, "gemm") for number, name in enumerate(ALIKE)))) == []
 
 
 def test_the_time_between_tokens_is_from_end_to_end_on_the_device(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_the_time_between_tokens_is_from_end_to_end_on_the_device(tmp_path: Path
     store = Store(tmp_path)
     publish(store, made)
     sql = "SELECT phase, requests, interval_ns / 1e6, attention_ns / 1e6 FROM phases ORDER BY start_ns"
-    assert query_counters(store, sql).table.rows == [
+    assert sql_rows(store, sql) == [
         ["decode", 2, None, 3.0], ["decode", 4, 10.0, 3.0], ["prefill", 1, None, 3.0], ["decode", 4, 30.0, 0.0],
     ]  # fmt: skip
     table = compute_timeline(store, steady=False).phases
@@ -162,16 +166,3 @@ def test_phases_of_recorded_training_steps_are_sums_by_brute_force(shared: Path,
         assert row["busy_ns"] == union(
             [(e["start_ns"], e["end_ns"]) for e in own], row["start_ns"], max(e["end_ns"] for e in own)
         )
-
-
-def test_the_published_decode_trace_has_one_step_of_32_requests(shared: Path, tmp_path: Path) -> None:
-    path = shared / "public/tracelens/sglang_decode/sglang_Qwen3-8B_decode.json.gz"
-    if not path.is_file():
-        pytest.skip(f"needs {path.name} of ../shared/public")
-    store = Store(tmp_path)
-    import_profile(store, str(path))
-    sql = "SELECT phase, requests, attention_ns / 1e3, matrix_ns / 1e3, cache_ns / 1e3 FROM phases"
-    ((phase, requests, *times),) = query_counters(store, sql).table.rows
-    assert (phase, requests) == ("decode", 32)
-    published = [2127.86, 2417.66 + 1461.90 + 903.52 + 602.34 + 396.83, 173.54 + 5.4]
-    assert times == pytest.approx(published, rel=1e-3), "TraceLens: InferenceAttention_fwd.csv and GEMM.csv"

@@ -17,7 +17,7 @@ from rooflens.tests.unit.analysis.timeline.test_made import CASES, MS, US, share
 SLOWER = 30
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ["sync per operation", "graph", "small batches", "unbalanced", "messages", "pipeline"])
 def test_a_machine_on_which_everything_takes_30_times_as_long_gets_the_same_verdict(tmp_path: Path, case: str) -> None:
     make, height = CASES[case]
     made = make()
@@ -61,7 +61,7 @@ def test_launches_that_block_or_queue_up_are_as_quick_as_any(tmp_path: Path) -> 
     assert launch_ns(told(tmp_path / "queued", queued).trace) is None
 
 
-@pytest.mark.parametrize("name", ["gpu_bound", "launch_bound", "dataloader", "pageable"])
+@pytest.mark.parametrize("name", ["launch_bound", "pageable"])
 def test_recorded_launches_are_of_ordinary_machines(shared: Path, tmp_path: Path, name: str) -> None:
     path = shared / "traces" / f"{name}.json.gz"
     if not path.is_file():

@@ -96,11 +96,17 @@ COMPUTING = [
 ]
 
 
-@pytest.mark.parametrize("name", [*COMMUNICATING, *COMPUTING])
-def test_kernels_of_communication_libraries_are_known_by_their_names(tmp_path: Path, name: str) -> None:
+def one_after_another(names: list[str]) -> Made:
+    """Kernels of 1 ms each, with nothing beside them."""
     made = Made()
-    made.launch(name, (0, 5 * US), (10 * US, 1010 * US))
-    made.launch("gemm", (6 * US, 9 * US), (1010 * US, 2010 * US))
-    total = told(tmp_path, made, steady=False).total
-    expected = (MS, MS) if name in COMMUNICATING else (0, 2 * MS)
-    assert (total.exposed_communication, total.computing) == expected
+    for number, name in enumerate(names):
+        at = number * MS
+        made.launch(name, (at, at + 5 * US), (at + 10 * US, at + MS + 10 * US))
+    return made
+
+
+def test_kernels_of_communication_libraries_are_known_by_their_names(tmp_path: Path) -> None:
+    talking = told(tmp_path / "talking", one_after_another(COMMUNICATING), steady=False).total
+    assert (talking.exposed_communication, talking.computing) == (len(COMMUNICATING) * MS, 0)
+    working = told(tmp_path / "working", one_after_another(COMPUTING), steady=False).total
+    assert (working.exposed_communication, working.computing) == (0, len(COMPUTING) * MS)

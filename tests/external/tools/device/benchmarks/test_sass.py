@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rooflens.analysis.base.problems import MissingTool
-from rooflens.tests.unit.tools.device.benchmarks.stand_in import DEVICE
+from rooflens.tests.support.benchmarked_gpu import DEVICE
 from rooflens.tools.device.benchmarks import specs
 from rooflens.tools.device.benchmarks.cuda import Cuda
 from rooflens.tools.device.benchmarks.measure import kernel_name

@@ -8,7 +8,7 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.launches.device_clocks import ClockState
-from rooflens.tests.unit.tools.device.benchmarks.stand_in import DEVICE, StandIn
+from rooflens.tests.support.benchmarked_gpu import DEVICE, StandIn
 from rooflens.tools.device.benchmarks import gpu as run
 from rooflens.tools.device.benchmarks import outcomes, runtime
 from rooflens.tools.device.benchmarks.gpu import BenchmarkScale, BenchmarkSession

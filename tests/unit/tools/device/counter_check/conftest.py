@@ -16,7 +16,7 @@ from rooflens.analysis.counter_check.known_kernels import KnownLaunch
 from rooflens.analysis.counter_check.metric_verdicts import MetricJudgement
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.unit.tools.device.counter_check import amd, nvidia
+from rooflens.tests.made import known_kernels_amd, known_kernels_nvidia
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.running import counter_check
 
@@ -48,14 +48,14 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Played]:
         folder = tmp_path_factory.mktemp(target)
         facts = {name: fact.value for name, fact in targets.gpu(target).facts.items()}
         store, said = Store(folder / "store"), {}
-        if target in amd.DEVICES:
-            device = amd.DEVICES[target]
+        if target in known_kernels_amd.DEVICES:
+            device = known_kernels_amd.DEVICES[target]
             launches = known_kernels.launches(target, {**facts, "cu_per_gpu": device.cus})
-            path = amd.written(folder / "profile", device, launches)
+            path = known_kernels_amd.written(folder / "profile", device, launches)
         else:
-            launches = known_kernels.launches(target, {**facts, "cu_per_gpu": nvidia.SMS})
-            path = nvidia.written(folder / "raw.csv", launches)
-            said = {"known_spin": {"cycles": 400_000.0, "ns": 400_000.0 / nvidia.GHZ}}
+            launches = known_kernels.launches(target, {**facts, "cu_per_gpu": known_kernels_nvidia.SMS})
+            path = known_kernels_nvidia.written(folder / "raw.csv", launches)
+            said = {"known_spin": {"cycles": 400_000.0, "ns": 400_000.0 / known_kernels_nvidia.GHZ}}
         return Played(store, import_profile(store, str(path)).workload, launches, said)
 
     return play

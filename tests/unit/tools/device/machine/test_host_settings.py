@@ -1,4 +1,4 @@
-"""The settings of a host that change what profilers measure, and what newcomers are told of two machines."""
+"""The settings of a host that change what profilers measure."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.base.problems import MissingTool
-from rooflens.analysis.store.store import Store
-from rooflens.server.doctor.examination import examine
-from rooflens.tools import check_counters as checking
 from rooflens.tools.device.machine.host_settings import HostSetting, host_settings, torch_hip, unsound
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import survey
-from rooflens.tools.list_devices import answer
 from rooflens.tools.running.known_failures import defects_here
-from rooflens.tools.running.profiler_choice import choose
 
 CARD = "sys/bus/pci/devices/0000:03:00.0"
-RX_9070 = {"simd_count": 112, "simd_per_cu": 2, "num_xcc": 1, "gfx_target_version": 120001, "device_id": 0x7550}
-MI300A = {"simd_count": 912, "num_xcc": 6, "gfx_target_version": 90402, "device_id": 0x74A0}
 
 
 def host(machine: Any, *, balancing: int = 0, governor: str = "performance", iommu: str = "identity") -> None:
@@ -187,55 +179,3 @@ def test_a_pytorch_with_the_old_tracer_is_recognised(machine: Any, library: str,
     machine.gpu(1)
     codes = [defect.code for profiler, defect in defects_here(survey(roots)) if profiler.name == "torch"]
     assert codes == (["graph_kernels_missing"] if hip else [])
-
-
-def checks(machine: Any, folder: Any) -> dict[str, tuple[str, str]]:
-    """The state and the remedy of each check of doctor that is not in order."""
-    _, told = examine(Store(folder / "store"), machine.roots)
-    return {one.name: (one.state, one.fix) for one in told if one.state != "ok"}
-
-
-def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anything_runs(
-    machine: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine.gpu(1, **RX_9070)
-    host(machine, governor="powersave")
-    machine.write(f"{CARD}/power_dpm_force_performance_level", "auto\n")
-    machine.program("rocprofv3", "echo 'version: 1.3.2'", folder="opt/rocm/bin")
-    told = checks(machine, tmp_path)
-    command = "\n  echo profile_standard | sudo tee /sys/bus/pci/devices/"
-    assert command in told["setting power_level (GPU 0)"][1]
-    assert {"setting governor", "known defect zero_wave_cycles"} <= set(told)
-    # The level is known here, so the general warning about levels would only repeat it.
-    assert "known defect zero_below_profile_level" not in told
-    found = survey(machine.roots)
-    notes = answer(Store(tmp_path / "store"), found).notes
-    assert any(command in note for note in notes)
-    assert any("zero_wave_cycles" in note and "governor" not in note for note in notes)
-    monkeypatch.setattr(checking, "Roots", lambda: machine.roots)
-    with pytest.raises(MissingTool, match="(?s)counters of this GPU are stopped.*echo profile_standard"):
-        checking.check_counters(Store(tmp_path / "store"))
-    choice = choose(found, None, "auto", {})
-    assert {one.code for one in choice.settings if not one.sound} == {"power_level", "governor"}
-
-
-def test_a_newcomer_with_an_mi300a_is_told_what_distorts_and_what_is_known_of_its_profiler(
-    machine: Any, tmp_path: Any
-) -> None:
-    machine.gpu(1, **MI300A)
-    host(machine, balancing=1, iommu="DMA-FQ")
-    machine.write(f"{CARD}/current_compute_partition", "CPX\n")
-    machine.write(f"{CARD}/current_memory_partition", "NPS1\n")
-    machine.write(f"{CARD}/power_dpm_force_performance_level", "auto\n")
-    machine.program("rocprofv3", "echo 'version: 1.3.2'", folder="opt/rocm/bin")
-    told = checks(machine, tmp_path)
-    wanted = {"setting partition (GPU 0)", "setting numa_balancing", "setting iommu", "known defect hangs_with_vllm"}
-    assert wanted <= set(told) and all(told[name][1] for name in wanted)
-    assert "setting power_level (GPU 0)" not in told
-    assert told["setting numa_balancing"] == (
-        "warning",
-        "Switch it off:\n  echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
-    )
-    notes = answer(Store(tmp_path / "store"), survey(machine.roots)).notes
-    assert any("partition, numa_balancing, iommu" in note for note in notes)
-    assert any("hangs_with_vllm (mended in rocprofiler-sdk 1.3.5" in note for note in notes)

@@ -87,8 +87,10 @@ def test_the_mi200_tells_causes_in_bits_of_the_driver(card: Card, mask: int, cau
     assert card.read().held_back == causes
 
 
-@pytest.mark.parametrize(("content", "size", "offset"), [(4, 300, 40), (5, 400, 104)])
-@pytest.mark.parametrize(("mask", "causes"), [(0, set()), (2, {"power"}), (1 | 16, {"hardware", "temperature"})])
+@pytest.mark.parametrize(
+    ("content", "size", "offset", "mask", "causes"),
+    [(4, 300, 40, 0, set()), (4, 300, 40, 2, {"power"}), (5, 400, 104, 1 | 16, {"hardware", "temperature"})],
+)
 def test_the_mi300_tells_causes_in_bits_of_its_own(
     card: Card, content: int, size: int, offset: int, mask: int, causes: set[str]
 ) -> None:

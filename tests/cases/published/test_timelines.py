@@ -12,20 +12,20 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.timeline.busy import Busy, Within
 from rooflens.analysis.timeline.busy import busy as busy_times
+from rooflens.analysis.timeline.collectives import collectives
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.timeline.trace import Window
+from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.figures import sql_rows
+from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.timelines import union
-from rooflens.tools.import_profile import import_profile
 
+US = 1_000
 POINTS = 0.5
 TRACES = {
     "sglang_decode/sglang_Qwen3-8B_decode": "sglang_decode/perf_csvs",
-    "bert_h100/gaunernst_bert-small-uncased__1016001": "bert_h100",
     "bert_mi300/gaunernst_bert-small-uncased__1016001": "bert_mi300",
-    "perf_model/normalization/normalization_layer_test": (
-        "perf_model/normalization/normalization_layer_test_perf_report_csvs"
-    ),
 }
 """Trace -> folder of the report, below public/tracelens."""
 
@@ -33,7 +33,7 @@ TRACES = {
 def analysed(path: Path, store: Store, **asked: bool) -> Timeline:
     if not path.is_file():
         pytest.skip(f"needs {path.name} of ../shared/public")
-    with Workload.open(store, import_profile(store, str(path)).workload) as workload:
+    with Workload(store, stored(store, path)) as workload:
         return timeline(workload, TimelineRequest(**asked))
 
 
@@ -61,16 +61,14 @@ def test_shares_are_the_published_ones_from_the_first_work_of_the_device_to_the_
 
 
 RECORDED = (
-    "public/hta/negative_queue_length", "public/hta/sampled_rank-0",
-    "public/tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
-    *(f"traces/{name}" for name in ("gpu_bound", "launch_bound", "dataloader", "pageable")),
+    "hta/negative_queue_length", "hta/sampled_rank-0", "tracelens/resnet_act_checkpoint/resnet_act_checkpoint",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("trace", RECORDED)
 def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Path, tmp_path: Path, trace: str) -> None:
     """Unions of intervals from the events of the file, with kernels named nccl as communication."""
-    path = shared / f"{trace}.json.gz"
+    path = shared / "public" / f"{trace}.json.gz"
     result = analysed(path, Store(tmp_path))
     with gzip.open(path) as file:
         events = json.load(file)["traceEvents"]
@@ -113,3 +111,40 @@ def test_gaps_before_nodes_of_graphs_are_not_communication(shared: Path, tmp_pat
     total = result.total
     assert shares["communication"] == pytest.approx(100 * total.exposed_communication / total.wall)
     assert (result.verdict.height, result.verdict.confidence <= 0.5) == ("waiting", True)
+
+
+def test_sizes_times_and_calls_of_collectives_are_the_published_ones(shared: Path, tmp_path: Path) -> None:
+    folder = shared / "public/tracelens/resnet_act_checkpoint"
+    if not folder.is_dir():
+        pytest.skip("needs resnet_act_checkpoint of ../shared/public")
+    store = Store(tmp_path)
+    with Workload(store, stored(store, folder / "resnet_act_checkpoint.json.gz")) as workload:
+        rows = collectives(prepare(workload))
+    with (folder / "coll_analysis.csv").open() as file:
+        published = {
+            (row["Collective name"], row["dtype"], round(float(row["In msg size (MB)_first"]) * 2**20)): (
+                int(row["operation_count"]),
+                pytest.approx(float(row["dur_sum"]) * US, abs=US),
+                float(row["Group size"]),
+            )
+            for row in csv.DictReader(file)
+        }
+    assert {
+        (row["collective"], row["type"], row["bytes"]): (row["calls"], row["ns"], row["group_size"]) for row in rows
+    } == published
+    largest = rows[0]
+    assert largest["busbw_gbs"] == pytest.approx(2 * 7 / 8 * 3 * 8816192 * 2 / largest["ns"])
+    assert (largest["status"], largest["waited_ns"], largest["recorded"]) == ("suspect", None, 1)
+
+
+def test_the_published_decode_trace_has_one_step_of_32_requests(shared: Path, tmp_path: Path) -> None:
+    path = shared / "public/tracelens/sglang_decode/sglang_Qwen3-8B_decode.json.gz"
+    if not path.is_file():
+        pytest.skip(f"needs {path.name} of ../shared/public")
+    store = Store(tmp_path)
+    stored(store, path)
+    sql = "SELECT phase, requests, attention_ns / 1e3, matrix_ns / 1e3, cache_ns / 1e3 FROM phases"
+    ((phase, requests, *times),) = sql_rows(store, sql)
+    assert (phase, requests) == ("decode", 32)
+    published = [2127.86, 2417.66 + 1461.90 + 903.52 + 602.34 + 396.83, 173.54 + 5.4]
+    assert times == pytest.approx(published, rel=1e-3), "TraceLens: InferenceAttention_fwd.csv and GEMM.csv"

@@ -1,6 +1,6 @@
 """Kernels that use a chosen number of registers, and clang's own count of their occupancy: the oracle of compiler mode.
 
-python tests/unit/analysis/occupancy/clang_occupancy.py FILE    writes the table shipped as data/occupancy_clang22.csv
+As a program with the name of a file, it writes the table shipped as tests/data/occupancy_clang22.csv.
 """
 
 from __future__ import annotations
@@ -73,12 +73,6 @@ def compiled(target: str, kernels: list[tuple[int, int, int, int, int]], *option
         }
         found[int(name)] = Row(arch=target, wgsize=kernels[int(name)][4], **values)
     return [found[i] for i in range(len(kernels))]
-
-
-def read(path: Path) -> list[Row]:
-    """Rows of a table in this form; further columns are ignored."""
-    with path.open() as file:
-        return [Row(r["arch"], *(int(r[f.name]) for f in fields(Row)[1:])) for r in csv.DictReader(file)]
 
 
 def _kernel(i: int, vgprs: int, agprs: int, sgprs: int, lds: int, size: int) -> str:

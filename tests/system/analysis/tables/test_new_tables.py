@@ -16,24 +16,15 @@ from rooflens.tests import ROOT
 from rooflens.tests.support.timelines import Made, publish
 
 PARTS = (
-    "analysis",
-    "api",
-    "prompts",
-    "server",
-    "skills",
-    "tools",
-    "docs",
-    "__init__.py",
-    "__main__.py",
-    "pyproject.toml",
-)
+    "analysis", "api", "prompts", "server", "skills", "tools", "docs", "__init__.py", "__main__.py", "pyproject.toml",
+)  # fmt: skip
 TABLE = '''"""The table longest_gaps: how long the longest gap of each cause is."""
 
 from __future__ import annotations
 
-from rooflens.tests.analysis.workload import Workload
-from rooflens.tests.analysis.tables.declaration import Column, DerivedTable, Row, has_events
-from rooflens.tests.analysis.tables.derived import table_rows
+from rooflens.analysis.workload import Workload
+from rooflens.analysis.tables.declaration import Column, DerivedTable, Row, has_events
+from rooflens.analysis.tables.derived import table_rows
 
 
 def rows(workload: Workload) -> list[Row]:

@@ -1,0 +1,20 @@
+"""Plans do not depend on the order in which a process happens to keep sets."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+from rooflens.analysis.planning.plan import plan
+print([plan(target, words).passes for target in ("gfx90a", "gfx950") for words in (["*"], ["roofline"], ["memory"])])
+"""
+
+
+def test_other_processes_make_the_same_plan() -> None:
+    command = [sys.executable, "-c", SCRIPT]
+    outputs = {
+        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
