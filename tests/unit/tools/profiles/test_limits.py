@@ -44,25 +44,20 @@ def wide_page(file, rows, columns=3000):
 # -- small files that cost much -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [1, 3000])
-def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon, bad):
-    rows = [["1"] * 3000, [*["oops"] * bad, *["2"] * (3000 - bad)]]
-    done = bench.load(wide_page(bench.folder / "page.csv", rows))
+def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon):
+    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 3000, ["oops"] * 3000]))
     assert done.counters == 3000
     assert bench.column(done, "counters", '"smsp__inst_00000.sum"') == [1.0, None]
     (said,) = [w for w in done.warnings if "'oops'" in w]
-    assert "smsp__inst_00000.sum" in said and ("2999 more" in said) == (bad == 3000)
+    assert "smsp__inst_00000.sum" in said and "2999 more" in said
 
 
-@pytest.mark.parametrize("bad", [1, 1500])
-def test_text_in_a_wide_workload_costs_no_more_than_numbers(bench, soon, bad):
-    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops" if i < bad else 1, 2] for i in range(1500)}
+def test_text_in_a_wide_workload_costs_no_more_than_numbers(bench, soon):
+    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(1500)}
     done = bench.load(bench.workload(SQ_WAVES=[16, 17], **columns))
-    said = [w for w in done.warnings if "'oops'" in w]
-    assert len(said) == min(bad, size_limits.NAMED_COLUMNS)
-    assert any(f"{bad - 8} more columns" in w for w in done.warnings) == (bad > 8)
-    (values,) = bench.rows(done, "counter_instances", "count(*)")
-    assert values == (3000 - bad,)
+    assert len([w for w in done.warnings if "'oops'" in w]) == size_limits.NAMED_COLUMNS
+    assert any("1492 more columns" in w for w in done.warnings)
+    assert bench.rows(done, "counter_instances", "count(*)") == [(1500,)]
 
 
 def test_infinities_in_every_column_of_a_wide_workload_are_read_at_once(bench, soon):
@@ -121,6 +116,12 @@ def test_an_event_of_its_own_for_every_run_of_perf_is_refused(bench, soon):
     file.write_text("".join(f"# started on now\n5,,e{i},100,100.00,,\n5,,cycles,100,100.00,,\n" for i in range(6000)))
     with pytest.raises(BadInput, match="events in 6,000 runs"):
         bench.load(file)
+
+
+def test_a_huge_listing_of_perf_is_refused(bench, soon):
+    (bench.folder / "big.txt").write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
+    with pytest.raises(LimitExceeded, match="larger than 16 MiB"):
+        bench.load(bench.folder / "big.txt")
 
 
 def test_tens_of_thousands_of_events_in_one_run_of_perf_end_soon(bench, soon):
@@ -192,7 +193,7 @@ def test_names_of_tables_that_are_no_text_are_told(bench):
         bench.load(file)
 
 
-@pytest.mark.parametrize("step", range(24))
+@pytest.mark.parametrize("step", range(0, 24, 3))
 def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     spoilt = bytearray(file.read_bytes())

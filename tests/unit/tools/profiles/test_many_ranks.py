@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
-from rooflens.tests.made.nsys import export
 from rooflens.tests.made.rocprofv3 import Launch, run
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
 from rooflens.tests.support.bench import Bench
@@ -23,7 +21,6 @@ from rooflens.tools.profiles.merging.ranks import (
     rank_notes,
     settle_ranks,
 )
-from rooflens.tools.query_counters import query_counters
 
 
 @pytest.mark.parametrize(
@@ -86,32 +83,6 @@ def test_equal_process_ids_of_two_hosts_are_told_apart_and_back() -> None:
         [ProcessPlace(0, "a", 7), ProcessPlace(1, "b", 7), ProcessPlace(2, "b", 8), ProcessPlace(0, "a", 7)]
     ) == [0, 1, 0, 0]
     assert distinct_pid("pid", 0) == "(pid)::BIGINT"
-
-
-def test_exports_of_nsight_systems_per_rank_are_one_timeline(bench):
-    for rank in range(3):
-        export(bench.folder / "run" / f"report_{rank}.sqlite")
-    done = bench.load(bench.folder / "run")
-    assert (done.format, done.dispatches) == ("nsys", 3)
-    assert {(r, h) for r, h in bench.rows(done, "events", "rank, host")} == {(r, "node01") for r in range(3)}
-    ids = bench.column(done, "events", "event_id")
-    assert len(set(ids)) == len(ids) == done.events
-    linked = "SELECT count(*), count(DISTINCT e.range_id), bool_and(e.rank = r.rank) FROM events e JOIN ranges r USING "
-    rows = query_counters(bench.store, f"{linked}(workload, range_id)", done.workload).table.rows
-    assert rows[0][0] > 3 and rows[0][1] >= 3 and rows[0][2] is True
-
-
-def test_reports_of_ncu_per_rank_are_one_workload(bench, shared):
-    report = shared / "ncu" / "small_raw.csv"
-    if not report.is_file():
-        pytest.skip("needs ../shared/ncu/small_raw.csv")
-    (bench.folder / "run").mkdir()
-    for rank in range(2):
-        shutil.copy(report, bench.folder / "run" / f"rank_{rank}.csv")
-    done = bench.load(bench.folder / "run")
-    assert done.format == "ncu" and done.passes_unmatched == 0
-    assert [r for (r, _) in bench.rows(done, "ranks", "rank, dispatches")] == [0, 1]
-    assert len({n for _, n in bench.rows(done, "ranks", "rank, dispatches")}) == 1
 
 
 def test_recorded_files_of_rocprofv3_on_two_hosts_keep_rank_host_and_process_apart(bench, shared):

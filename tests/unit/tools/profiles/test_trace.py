@@ -10,7 +10,7 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.query_counters import query_counters
+from rooflens.tools.sql.unlimited_query import query
 
 TRACE = "ml_api_trace_pmc_perf_0_marker_api_trace.csv"
 
@@ -31,15 +31,13 @@ def test_every_launch_has_the_operator_that_the_recorded_join_gives_it(bench, re
             (int(r["Start_Timestamp_kernel"]), r["Operator_Name"], int(r["Start_Timestamp_function"]))
             for r in csv.DictReader(file)
         }
-    sql = (
-        "SELECT d.start_ns, r.path, r.start_ns FROM dispatches d JOIN ranges r USING (workload, range_id) "
-        f"WHERE workload = '{done.workload}'"
-    )
+    sql = "SELECT d.dispatch_id, r.path, r.start_ns FROM dispatches d JOIN ranges r USING (workload, range_id)"
     starts = {
         int(r["Dispatch_ID"]): int(r["Start_Timestamp"]) for r in csv.DictReader((recorded / "pmc_perf.csv").open())
     }
-    ours = query_counters(bench.store, sql.replace("d.start_ns", "d.dispatch_id")).table.rows
-    assert {(starts[dispatch], path, int(start)) for dispatch, path, start in ours} == theirs and len(theirs) == 20
+    ours = query(bench.store, [bench.manifest(done)], sql).columns.values()
+    found = {(starts[dispatch], path, int(start)) for dispatch, path, start in zip(*ours, strict=True)}
+    assert found == theirs and len(theirs) == 20
 
 
 def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, recorded):

@@ -1,20 +1,25 @@
-"""Three forms of one recorded run give the same numbers, in base units, under ncu's own names."""
+"""The raw page of a recorded run gives its numbers in base units, under ncu's own names."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import importlib.util
 
 import pytest
 
 from rooflens.analysis.base.problems import BadInput
+from rooflens.analysis.store.store import Store
+from rooflens.tests.support.bench import Bench
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.profiles.ncu.pages import number, scale
 
-needs_ncu_report = pytest.mark.skipif(
-    importlib.util.find_spec("ncu_report") is None, reason="needs the package ncu-report (extra cuda)"
-)
 KERNELS = ["hbm_copy", "shared_conflict", "fp32_fma", "yax_problem", "yax_solution"]
+
+
+@pytest.fixture(scope="module")
+def page(recorded, tmp_path_factory):
+    """A bench, and the raw page of the recorded run, imported on it."""
+    bench = Bench(tmp_path_factory.mktemp("page"))
+    return bench, bench.load(recorded / "small_raw.csv")
 
 
 def table(bench, done):
@@ -24,8 +29,8 @@ def table(bench, done):
     return dict(zip(names, zip(*bench.rows(done, "counters", columns), strict=True), strict=True))
 
 
-def test_the_raw_page_becomes_launches_with_their_data(bench, recorded):
-    done = bench.load(recorded / "small_raw.csv")
+def test_the_raw_page_becomes_launches_with_their_data(page):
+    bench, done = page
     assert (done.format, done.arch, done.device) == ("ncu", "sm_90", "NVIDIA H200")
     assert (done.dispatches, done.kernels, done.passes) == (5, 5, 1)
     assert [k.split("(")[0] for k in bench.column(done, "dispatches", "kernel")] == KERNELS
@@ -36,8 +41,8 @@ def test_the_raw_page_becomes_launches_with_their_data(bench, recorded):
     assert bench.column(done, "counters", '"launch__shared_mem_per_block_driver"') == [1024.0] * 5
 
 
-def test_durations_and_rates_are_in_base_units(bench, recorded):
-    done = bench.load(recorded / "small_raw.csv")
+def test_durations_and_rates_are_in_base_units(page):
+    bench, done = page
     duration, same, rate, size = bench.rows(
         done,
         "counters",
@@ -49,17 +54,17 @@ def test_durations_and_rates_are_in_base_units(bench, recorded):
     assert 1.9e9 < clock < 2.0e9
 
 
-def test_the_device_is_described_by_facts_and_not_by_counters(bench, recorded):
-    manifest = bench.manifest(bench.load(recorded / "small_raw.csv"))
+def test_the_device_is_described_by_facts_and_not_by_counters(page):
+    bench, done = page
+    manifest = bench.manifest(done)
     assert manifest.facts["cu_per_gpu"] == 132 and manifest.facts["max_sclk"] == 1980
     assert manifest.facts["pc_sampling_interval_cycles"] == 2048
     assert manifest.facts["l2_bytes"] == 62_914_560 and manifest.facts["wave_size"] == 32
     assert not [c for c in manifest.counters if c.startswith("device__")]
 
 
-def test_every_number_of_the_raw_page_is_stored(bench, recorded):
-    done = bench.load(recorded / "small_raw.csv")
-    stored = table(bench, done)
+def test_every_number_of_the_raw_page_is_stored(page, recorded):
+    found = table(*page)
     with (recorded / "small_raw.csv").open(newline="") as file:
         header, units, *rows = csv.reader(file)
     checked = 0
@@ -68,58 +73,17 @@ def test_every_number_of_the_raw_page_is_stored(bench, recorded):
         if i < 11 or name.startswith("device__") or all(v is None or v != v for v in values):
             continue
         wanted = [None if v is None or v != v else v * scale(unit) for v in values]
-        assert list(stored[name]) == pytest.approx(wanted, rel=1e-12), name
+        assert list(found[name]) == pytest.approx(wanted, rel=1e-12), name
         checked += 1
-    assert checked == len(stored) > 900
+    assert checked == len(found) > 900
 
 
-@needs_ncu_report
-def test_the_report_gives_the_numbers_of_its_raw_page(bench, recorded):
-    page, report = bench.load(recorded / "small_raw.csv"), bench.load(recorded / "small.ncu-rep")
-    printed, exact = table(bench, page), table(bench, report)
-    assert printed.keys() == exact.keys()
-    with (recorded / "small_raw.csv").open(newline="") as file:
-        header, units, *rows = csv.reader(file)
-    for name, values in printed.items():
-        at = header.index(name)
-        for value, wanted, row in zip(values, exact[name], rows, strict=True):
-            digits = len(row[at].partition(".")[2])
-            rounded = 0.5 * 10**-digits * scale(units[at])
-            assert value == pytest.approx(wanted, rel=1e-9, abs=1.000001 * rounded), name
-    launch = "kernel, grid, workgroup_size, vgpr, lds_bytes, queue_id, device_id"
-    assert bench.rows(page, "dispatches", launch) == bench.rows(report, "dispatches", launch)
-    assert bench.manifest(report).facts == bench.manifest(page).facts
-    assert bench.manifest(report).tool_version == "2025.3.1" and report.arch == "sm_90"
-
-
-def test_a_folder_with_the_three_forms_of_one_run_is_read_once(bench, recorded):
-    done = bench.load(recorded)
-    assert (done.dispatches, done.passes) == (5, 1)
-    assert sum("repeats the launches of" in note for note in done.notes) == 1
-
-
-def test_a_compressed_page_and_one_among_other_output_are_read(bench, recorded, tmp_path):
-    page = (recorded / "small_raw.csv").read_text().splitlines()
-    (tmp_path / "zipped.csv.gz").write_bytes(gzip.compress("\n".join(page).encode()))
-    lines = ["==PROF== Connected to process 894", "result: 3.5, ok", f"no newline{page[0]}", page[1]]
-    lines += [line for row in page[2:] for line in (row, "==PROF== Profiling", 'a "quoted" word, 2')]
-    (tmp_path / "mixed.log").write_text("\n".join([*lines, "==PROF== Disconnected"]))
-    clean = table(bench, bench.load(recorded / "small_raw.csv"))
-    for name in ("zipped.csv.gz", "mixed.log"):
-        done = bench.load(tmp_path / name)
-        assert table(bench, done) == clean
-    assert any("11 lines of other output" in note for note in done.notes)
-
-
-def test_a_zero_of_a_scaled_column_may_be_a_small_value_and_is_named(bench, raw_page):
-    page = raw_page({"gpu__time_duration.sum": ("us", ["1", "2"]), "dram__bytes.sum": ("Gbyte", ["0.000000", "1"])})
-    (note,) = [n for n in bench.load(page).notes if "rounded" in n]
-    assert "dram__bytes.sum in Gbyte" in note and "--print-units base" in note
+def test_zeros_in_base_units_are_not_said_to_be_rounded(bench, raw_page):
     page = raw_page({"gpu__time_duration.sum": ("ns", ["1", "2"]), "dram__bytes.sum": ("byte", ["0", "1"])})
     assert not [n for n in bench.load(page).notes if "rounded" in n]
 
 
-@pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
+@pytest.mark.parametrize("part", [0.3, 0.999])
 def test_a_page_that_ends_early_is_refused(bench, recorded, tmp_path, part):
     name = "small_raw.csv"
     text = (recorded / name).read_bytes()
@@ -134,3 +98,22 @@ def test_an_endless_line_is_refused(bench, tmp_path, length, why):
     (tmp_path / "p.csv").write_bytes(b'"ID","Process ID","Kernel Name"\n"1","2","' + b"x" * length + b'"\n')
     with pytest.raises(BadInput, match=why):
         bench.load(tmp_path / "p.csv")
+
+
+def test_the_recorded_run_is_sound_but_for_its_hit_rate(page):
+    _, done = page
+    assert {w.split(":")[0] for w in done.warnings} == {"above_100"}
+    assert "lts__t_sector_hit_rate.pct" in done.warnings[0]
+
+
+def test_the_full_recording_has_no_fault_of_clocks_warps_or_signs(shared, tmp_path):
+    manifest = stored(Store(tmp_path), shared / "ncu" / "h200_labelled_raw.csv")
+    assert {warning.code for warning in manifest.warnings} == {"above_100"}
+
+
+def test_what_is_counted_beside_a_share_above_the_whole_is_not_said_to_exceed_it(bench, raw_page):
+    metrics = {"lts__t_sector_hit_rate.pct": ("%", [140]), "lts__t_sectors_srcunit_tex.sum": ("sector", [0])}
+    manifest = bench.manifest(bench.load(raw_page({"gpu__time_duration.sum": ("ns", [1000]), **metrics})))
+    of = {counter: doubt.text for doubt in manifest.doubts for counter in doubt.counters}
+    assert "exceeds 100 %" in of["lts__t_sector_hit_rate.pct"]
+    assert "counted with" in of["lts__t_sectors_srcunit_tex.sum"]
