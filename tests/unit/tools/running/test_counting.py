@@ -248,6 +248,6 @@ def test_runs_of_the_whole_program_share_a_budget_that_was_given(run: Run) -> No
 
 def test_what_most_of_the_time_takes_is_said_where_less_of_it_is_counted(run: Run) -> None:
     said = run.planned(budget_s=25)["remarks"][0]
-    least = int(re.search(r"95 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
+    least = int(re.search(r"90 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
     enough = run.planned(budget_s=least)["remarks"][0]
-    assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 95  # type: ignore[index]
+    assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 90  # type: ignore[index]
