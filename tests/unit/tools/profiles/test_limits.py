@@ -98,11 +98,11 @@ def test_a_file_of_thousands_of_processes_is_refused(bench, soon):
 
 
 def test_hundreds_of_processes_in_one_file_are_read(bench, soon):
-    rows = [[i // 2, 1, 1, i % 2, "k", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(800)]
+    rows = [[i // 2, 1, 1, i % 2, "k", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(400)]
     header = ["Process_Id", "Agent_Id", "Queue_Id", "Dispatch_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp",
               "End_Timestamp", *(f"{s}_Size_{a}" for s in ("Grid", "Workgroup") for a in "XYZ")]  # fmt: skip
     done = bench.load(bench.csv("1_kernel_trace.csv", header, rows))
-    assert done.dispatches == 800 and any("400 processes" in n for n in done.notes)
+    assert done.dispatches == 400 and any("200 processes" in n for n in done.notes)
 
 
 def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):

@@ -9,6 +9,9 @@ import random
 import pytest
 
 from rooflens.analysis.base.problems import BadInput, LimitExceeded
+from rooflens.analysis.store.store import Store
+from rooflens.analysis.workload import Workload
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.profiles.ncu import report
 from rooflens.tools.profiles.ncu.pages import scale
 
@@ -70,3 +73,29 @@ def test_reading_that_takes_too_long_is_ended(bench, recorded, monkeypatch):
     with pytest.raises(LimitExceeded, match="took more than"):
         bench.load(recorded / "small.ncu-rep")
     assert bench.is_clean()
+
+
+def test_report_and_page_of_the_same_run_agree(shared, labelled, tmp_path):
+    text = gzip.decompress((shared / "source_lines" / "ncu_source_page.csv.gz").read_bytes()).decode()
+    blocks = text.split('"Kernel Name",')
+    small = '"Kernel Name",'.join(block for block in blocks if not block.startswith('"spill_local'))
+    (tmp_path / "page.csv").write_text(small)
+    page_store = Store(tmp_path / "store")
+    import_profile(page_store, str(tmp_path / "page.csv"))
+    of_samples = "split_part(kernel, '(', 1), \"offset\", stall_reason, stall_raw, issued, sum(count)"
+    of_code = (
+        "split_part(kernel, '(', 1), \"offset\", instruction, class, waits_for, target, spill, executed, lanes, "
+        "lanes_active, sectors_global, sectors_global_ideal, wavefronts_lds, wavefronts_lds_ideal"
+    )
+    found = []
+    for store in (labelled, page_store):
+        with Workload.open(store, "latest") as opened:
+            samples, instructions = opened.relation("samples"), opened.relation("instructions")
+            only = "WHERE kernel NOT LIKE 'spill%'"
+            counted = opened.rows(f"SELECT {of_samples} FROM {samples} {only} GROUP BY ALL ORDER BY ALL")
+            known = opened.rows(f"SELECT {of_code} FROM {instructions} {only} AND executed > 0 ORDER BY 1, 2")
+            found.append((counted, known))
+    (report_samples, report_code), (page_samples, page_code) = found
+    assert report_samples == page_samples and len(report_samples) > 1_000
+    assert len(report_code) > 400
+    assert [(a, b) for a, b in zip(report_code, page_code, strict=True) if a != b] == []
