@@ -1,31 +1,30 @@
-"""Profiles of formats of which no small real one is at hand, written by the makers of other tests."""
+"""Profiles of formats of which no small real one is at hand: those of cases of the readers, and made ones."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+from rooflens.tests.cases.readers.case import FOLDER
 from rooflens.tests.made.cupti import END, START, Recording
-from rooflens.tests.made.nsys import further
-from rooflens.tests.made.perfetto import trace
-from rooflens.tests.unit.tools.profiles.perf.test_read import PUBLISHED
 from rooflens.tests.unit.tools.running.drivers.rocprof.test_v2 import HEAD
 
 
 def perf(folder: Path) -> Path:
     """The listing of a program on a CPU."""
-    (folder / "stat.txt").write_text(PUBLISHED)
-    return folder / "stat.txt"
+    return Path(shutil.copy(FOLDER / "perf/the_published_listing_is_read_as_it_stands/profile/stat.txt", folder))
 
 
 def nsys(folder: Path) -> Path:
     """An export of Nsight Systems with every kind of row."""
-    return further(folder / "report.sqlite")
+    case = FOLDER / "nsys/whole_graphs_mpi_and_the_work_of_the_profiler_itself_are_read"
+    return Path(shutil.copy(case / "profile/report.sqlite", folder))
 
 
 def perfetto(folder: Path) -> Path:
     """A step of a program as rocprof-sys records it."""
-    (folder / "run.pftrace").write_bytes(trace())
-    return folder / "run.pftrace"
+    case = FOLDER / "perfetto/a_trace_of_rocprof_sys_becomes_events_ranges_launches_and_samples"
+    return Path(shutil.copy(case / "profile/run.pftrace", folder))
 
 
 def cupti(folder: Path) -> Path:

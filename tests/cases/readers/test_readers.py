@@ -14,8 +14,11 @@ from rooflens.tests.cases.readers.case import ReaderCase, reader_cases
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in reader_cases()])
 def test_a_profile_gives_the_stated_rows(case: ReaderCase, tmp_path: Path) -> None:
-    outcome = case.outcome(Store(tmp_path))
+    store = Store(tmp_path)
+    outcome = case.outcome(store)
     assert outcome == case.expected
+    assert len(store.scan()[0]) == (outcome.refused is None)
+    assert not [*(tmp_path / "tmp").glob("*")], "a draft is left"
     assert [text for text in case.said if text not in outcome.text] == [], outcome.text
 
 

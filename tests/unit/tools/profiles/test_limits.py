@@ -41,36 +41,23 @@ def wide_page(file, rows, columns=3000):
     return file
 
 
-def as_json(file, change):
-    """A JSON file of rocprofv3, with its one run changed."""
-    whole = json.loads(file.read_text())
-    change(whole["rocprofiler-sdk-tool"][0])
-    file.write_text(json.dumps(whole))
-    return file
-
-
 # -- small files that cost much -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bad", [1, 3000])
-def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon, bad):
-    rows = [["1"] * 3000, [*["oops"] * bad, *["2"] * (3000 - bad)]]
-    done = bench.load(wide_page(bench.folder / "page.csv", rows))
+def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon):
+    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 3000, ["oops"] * 3000]))
     assert done.counters == 3000
     assert bench.column(done, "counters", '"smsp__inst_00000.sum"') == [1.0, None]
     (said,) = [w for w in done.warnings if "'oops'" in w]
-    assert "smsp__inst_00000.sum" in said and ("2999 more" in said) == (bad == 3000)
+    assert "smsp__inst_00000.sum" in said and "2999 more" in said
 
 
-@pytest.mark.parametrize("bad", [1, 1500])
-def test_text_in_a_wide_workload_costs_no_more_than_numbers(bench, soon, bad):
-    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops" if i < bad else 1, 2] for i in range(1500)}
+def test_text_in_a_wide_workload_costs_no_more_than_numbers(bench, soon):
+    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(1500)}
     done = bench.load(bench.workload(SQ_WAVES=[16, 17], **columns))
-    said = [w for w in done.warnings if "'oops'" in w]
-    assert len(said) == min(bad, size_limits.NAMED_COLUMNS)
-    assert any(f"{bad - 8} more columns" in w for w in done.warnings) == (bad > 8)
-    (values,) = bench.rows(done, "counter_instances", "count(*)")
-    assert values == (3000 - bad,)
+    assert len([w for w in done.warnings if "'oops'" in w]) == size_limits.NAMED_COLUMNS
+    assert any("1492 more columns" in w for w in done.warnings)
+    assert bench.rows(done, "counter_instances", "count(*)") == [(1500,)]
 
 
 def test_infinities_in_every_column_of_a_wide_workload_are_read_at_once(bench, soon):
@@ -85,7 +72,7 @@ def test_more_columns_than_a_profile_has_are_refused(bench, soon):
         bench.load(wide_page(bench.folder / "page.csv", [["1"] * 9000], 9000))
 
 
-@pytest.mark.parametrize("runs", [20_000, 200_000])
+@pytest.mark.parametrize("runs", [20_000, 60_000])
 def test_runs_without_anything_cost_next_to_nothing(bench, soon, runs):
     file = bench.folder / "1_results.json"
     file.write_text('{"rocprofiler-sdk-tool": [' + ",".join(["{}"] * runs) + "]}")
@@ -111,11 +98,11 @@ def test_a_file_of_thousands_of_processes_is_refused(bench, soon):
 
 
 def test_hundreds_of_processes_in_one_file_are_read(bench, soon):
-    rows = [[i // 2, 1, 1, i % 2, "k", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(800)]
+    rows = [[i // 2, 1, 1, i % 2, "k", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(400)]
     header = ["Process_Id", "Agent_Id", "Queue_Id", "Dispatch_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp",
               "End_Timestamp", *(f"{s}_Size_{a}" for s in ("Grid", "Workgroup") for a in "XYZ")]  # fmt: skip
     done = bench.load(bench.csv("1_kernel_trace.csv", header, rows))
-    assert done.dispatches == 800 and any("400 processes" in n for n in done.notes)
+    assert done.dispatches == 400 and any("200 processes" in n for n in done.notes)
 
 
 def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):
@@ -129,6 +116,12 @@ def test_an_event_of_its_own_for_every_run_of_perf_is_refused(bench, soon):
     file.write_text("".join(f"# started on now\n5,,e{i},100,100.00,,\n5,,cycles,100,100.00,,\n" for i in range(6000)))
     with pytest.raises(BadInput, match="events in 6,000 runs"):
         bench.load(file)
+
+
+def test_a_huge_listing_of_perf_is_refused(bench, soon):
+    (bench.folder / "big.txt").write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
+    with pytest.raises(LimitExceeded, match="larger than 16 MiB"):
+        bench.load(bench.folder / "big.txt")
 
 
 def test_tens_of_thousands_of_events_in_one_run_of_perf_end_soon(bench, soon):
@@ -176,7 +169,8 @@ def test_a_report_full_of_holes_is_refused_at_once(bench, soon):
     ],
     ids=["giant text", "another function", "endless count", "endless join"],
 )  # fmt: skip
-def test_a_view_without_measure_is_refused_soon(bench, soon, name, view):
+def test_a_view_without_measure_is_refused_soon(bench, soon, monkeypatch, name, view):
+    monkeypatch.setattr(size_limits, "DATABASE_PATIENCE_S", 0.5)
     file = write_rocpd(bench.folder / "1_results.db", run(*repeated(9, Launch("k"), X_A=[1.0] * 9)))
     con = sqlite3.connect(file)
     (table,) = con.execute(
@@ -200,7 +194,7 @@ def test_names_of_tables_that_are_no_text_are_told(bench):
         bench.load(file)
 
 
-@pytest.mark.parametrize("step", range(24))
+@pytest.mark.parametrize("step", range(0, 24, 3))
 def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     spoilt = bytearray(file.read_bytes())
@@ -229,113 +223,12 @@ def test_a_value_in_a_database_that_is_no_number_is_told(bench):
 # -- numbers that are none ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["1_000", "1_0", " 1_000", "1_000.5", "1e1_0"])
-def test_a_number_with_underscores_is_no_number_in_a_csv(bench, text):
-    done = bench.load(bench.workload(SQ_WAVES=[16, text, 18], Kernel_Name=["a_1_2", "k_3", "x<1_000>"]))
-    assert bench.column(done, "counters", "SQ_WAVES") == [16.0, None, 18.0]
-    assert bench.column(done, "dispatches", "kernel") == ["a_1_2", "k_3", "x<1_000>"]
-    assert any(repr(text) in w and "not collected" in w for w in done.warnings)
-
-
 def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
     with pytest.raises(BadInput, match="numbers with underscores"):
         bench.load(bench.workload(SQ_WAVES=[f"1_{i:03d}" for i in range(200)]))
 
 
-def test_infinity_in_a_csv_is_called_infinite_and_not_text(bench):
-    done = bench.load(bench.workload(SQ_WAVES=["Infinity", 16, "-inf"]))
-    (said,) = [w for w in done.warnings if "SQ_WAVES" in w]
-    assert "infinite" in said and "2 of 3 rows" in said and "text" not in said
-    assert bench.column(done, "counters", "SQ_WAVES") == [None, 16.0, None]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [("1_000", None), ("2,230", 2230.0), ("12,34", None), ("2.230,5", None), ("1,234,567.5", 1234567.5),
-     ("7 (3; 4)", 7.0), ("1,23 (3)", None), ("0x10", None), (",5", None)],
-)  # fmt: skip
-def test_a_number_of_another_notation_is_no_number_on_a_page_of_ncu(bench, text, value):
-    done = bench.load(wide_page(bench.folder / "page.csv", [["5"], [text]], 1))
-    assert bench.column(done, "counters", '"smsp__inst_00000.sum"') == [5.0, value]
-    assert any(repr(text) in w for w in done.warnings) == (value is None)
-
-
-@pytest.mark.parametrize("value", [10**400, float("inf"), float("nan"), "1_000", "5", True])
-def test_a_counter_of_a_json_file_that_is_no_finite_number_is_told(bench, value):
-    def change(tool):
-        tool["callback_records"]["counter_collection"][1]["records"][0]["value"] = value
-
-    done = bench.load(as_json(Writer(bench.folder).json("1_results.json", RUN), change))
-    assert bench.column(done, "counters", "X_A") == [1.0, None, 3.0]
-    assert any("1 counter values are not finite numbers" in w for w in done.warnings)
-
-
-@pytest.mark.parametrize(("value", "shown"), [(float("nan"), "NaN"), (float("-inf"), "-Infinity"), (2**63, str(2**63))])
-def test_a_time_of_a_json_file_that_is_no_number_of_64_bits_is_shown_as_the_file_spells_it(bench, value, shown):
-    def change(tool):
-        tool["callback_records"]["counter_collection"][1]["dispatch_data"]["end_timestamp"] = value
-
-    done = bench.load(as_json(Writer(bench.folder).json("1_results.json", RUN), change))
-    assert any(f"1 times are not whole numbers of 64 bits (for instance {shown!r})" in w for w in done.warnings)
-
-
-@pytest.mark.parametrize("text", ["1_000", "nan", "inf", "0x10", "1e400", "９"])
-def test_a_count_of_perf_that_is_no_number_is_not_measured(bench, text):
-    lines = [{"counter-value": text, "unit": "", "event": "cycles", "pcnt-running": 100.0},
-             {"counter-value": "5", "unit": "", "event": "instructions", "pcnt-running": 100.0}]  # fmt: skip
-    (bench.folder / "stat.txt").write_text("\n".join(map(json.dumps, lines)))
-    done = bench.load(bench.folder / "stat.txt")
-    assert bench.rows(done, "counters", "cycles, instructions") == [(None, 5.0)]
-    assert any("Not measured" in n and "cycles" in n for n in done.notes)
-
-
-def test_a_fact_of_the_device_with_underscores_stays_unknown(bench):
-    folder = bench.workload(SQ_WAVES=[16])
-    bench.sysinfo("made/MI200", max_sclk="1_700")
-    assert "max_sclk" not in bench.manifest(bench.load(folder)).facts
-
-
-@pytest.mark.parametrize("text", ["inf", "9" * 400, "-5", "0", "nan"])
-def test_a_duration_that_no_launch_can_have_is_none(bench, text):
-    header = ["Index", "KernelName", "gpu-id", "grd", "wgr", "SQ_WAVES", "DurationNs"]
-    done = bench.load(bench.csv("results.csv", header, [[0, "k", 1, 64, 64, 1, text], [1, "k", 1, 64, 64, 1, 70]]))
-    assert bench.column(done, "dispatches", "duration_ns") == [None, 70.0]
-
-
-def test_an_endless_duration_on_a_page_of_ncu_is_none(bench):
-    file = wide_page(bench.folder / "page.csv", [["9" * 400], ["5"]], 1)
-    file.write_text(
-        file.read_text().replace("smsp__inst_00000.sum", "gpu__time_duration.sum").replace('"inst"', '"ns"')
-    )
-    assert bench.column(bench.load(file), "dispatches", "duration_ns") == [None, 5.0]
-
-
 # -- files that once were bugs ----------------------------------------------------------------------------------------
-
-
-def test_a_grid_far_below_zero_is_no_grid(bench):
-    def change(tool):
-        for record in tool["buffer_records"]["kernel_dispatch"]:
-            record["dispatch_info"]["grid_size"] = {"x": 2**62, "y": 2**62, "z": -(2**62)}
-        tool["callback_records"]["counter_collection"] = []
-
-    done = bench.load(as_json(Writer(bench.folder).json("1_results.json", RUN), change))
-    assert bench.column(done, "dispatches", "grid") == [None] * 3
-
-
-@pytest.mark.parametrize("form", ["json", "perf"])
-def test_half_a_character_in_a_name_is_replaced(bench, form):
-    if form == "json":
-        file = Writer(bench.folder).json("1_results.json", RUN)
-        file.write_text(file.read_text().replace("k(int)", "k\\ud800(int)").replace('"X_A"', '"X_\\udfff"'))
-    else:
-        file = bench.folder / "stat.txt"
-        file.write_text(
-            '{"counter-value": "5", "event": "cyc\\ud800les", "unit": "\\udfff"}\n{"counter-value": "6", "event": "b"}'
-        )
-    done = bench.load(file)
-    assert done.dispatches in (1, 3)
-    assert bench.store.scan()[1] == []
 
 
 @pytest.mark.parametrize("file", ["/proc/kmsg", "/proc/self/mem", "/dev/zero", "/dev/null", "/dev/stdin"])

@@ -10,17 +10,9 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.query_counters import query_counters
+from rooflens.tools.sql.unlimited_query import query
 
 TRACE = "ml_api_trace_pmc_perf_0_marker_api_trace.csv"
-MARKERS = (
-    "Domain", "Function", "Process_Id", "Thread_Id", "Correlation_Id", "GUID", "Start_Timestamp", "End_Timestamp",
-    "Backend",
-)  # fmt: skip
-VALUES = (
-    "GPU_ID", "GUID", "Correlation_Id", "Dispatch_ID", "Grid_Size", "Workgroup_Size", "Kernel_Name", "Start_Timestamp",
-    "End_Timestamp",
-)  # fmt: skip
 
 
 @pytest.fixture
@@ -39,15 +31,13 @@ def test_every_launch_has_the_operator_that_the_recorded_join_gives_it(bench, re
             (int(r["Start_Timestamp_kernel"]), r["Operator_Name"], int(r["Start_Timestamp_function"]))
             for r in csv.DictReader(file)
         }
-    sql = (
-        "SELECT d.start_ns, r.path, r.start_ns FROM dispatches d JOIN ranges r USING (workload, range_id) "
-        f"WHERE workload = '{done.workload}'"
-    )
+    sql = "SELECT d.dispatch_id, r.path, r.start_ns FROM dispatches d JOIN ranges r USING (workload, range_id)"
     starts = {
         int(r["Dispatch_ID"]): int(r["Start_Timestamp"]) for r in csv.DictReader((recorded / "pmc_perf.csv").open())
     }
-    ours = query_counters(bench.store, sql.replace("d.start_ns", "d.dispatch_id")).table.rows
-    assert {(starts[dispatch], path, int(start)) for dispatch, path, start in ours} == theirs and len(theirs) == 20
+    ours = query(bench.store, [bench.manifest(done)], sql).columns.values()
+    found = {(starts[dispatch], path, int(start)) for dispatch, path, start in zip(*ours, strict=True)}
+    assert found == theirs and len(theirs) == 20
 
 
 def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, recorded):
@@ -78,36 +68,6 @@ def test_a_workload_without_a_trace_has_no_operators(bench):
     done = bench.load(bench.workload(SQ_WAVES=[16]))
     with pytest.raises(BadArgument, match="has no operators"):
         compute_metrics(bench.store, done.workload, by="operator")
-
-
-def made(bench, functions: list[str], launches: list[tuple[str, int, int]]) -> Path:
-    """A folder with one range per name, and launches of (GUID, dispatch, correlation id)."""
-    markers = [["M", name, 1, 7, i + 1, "g", 10 * i, 10 * i + 5, "torch"] for i, name in enumerate(functions)]
-    bench.csv(f"trace/MI200/{TRACE}", MARKERS, markers)
-    values = [[2, run, c, d, 64, 64, "k", 100, 200, "SQ_WAVES", 1] for run, d, c in launches]
-    file = bench.csv("trace/MI200/results_pmc_perf_0.csv", [*VALUES, "Counter_Name", "Counter_Value"], values)
-    bench.sysinfo("trace/MI200")
-    return file.parent
-
-
-def test_names_of_operators_are_made_safe_to_show(bench):
-    names = [
-        "a/\x1b[31mred\u202e<b>:#1@x.py:3/#2@y.py:9",
-        "plain",
-        "q'; DROP TABLE x:#1@z.py:1",
-        "x" * 9000 + ":#1@a.py:2",
-    ]
-    done = bench.load(made(bench, names, [("g", 0, 1)]))
-    first, plain, quoted, long = bench.rows(done, "ranges", "name, path, call_site, depth")
-    assert first == ("red<b>", "a/red<b>", "x.py:3 > y.py:9", 1)
-    assert plain[:3] == ("plain", "plain", None) and quoted[0] == "q'; DROP TABLE x"
-    assert len(long[1]) < 4100
-
-
-def test_launches_of_several_processes_are_not_guessed_a_range(bench):
-    done = bench.load(made(bench, ["a:#1@x.py:3"], [("g", 0, 1), ("h", 0, 1), ("g", 1, 1)]))
-    assert done.dispatches == 3
-    assert bench.rows(done, "dispatches", "count(range_id)")[0][0] == 0
 
 
 def test_a_damaged_trace_is_left_out_and_told(bench, recorded):

@@ -23,6 +23,9 @@ from rooflens.tools.running.saving import import_timing
 TIMES = DATA / "ncu" / "h200_training_step_times.csv.gz"
 """674 launches with their times, kernels under their mangled names."""
 TOOK_S = 12.0
+PASSES = plan("sm_90", ["diagnosis", "roofline"]).passes
+LAUNCHES: dict[bytes, counting.TimedLaunches] = {}
+"""What pages of times contain, each read once."""
 
 
 class Run:
@@ -41,12 +44,15 @@ class Run:
         (self.timing / "raw.csv").write_bytes(text)
 
     def launches(self) -> counting.TimedLaunches:
-        folder = self.store.run_folder(self.id)
-        run = read_record(folder)
-        assert isinstance(run, ProfileRun)
-        place, workload = import_timing(folder, run, RunState())
-        with Workload.open(place, workload) as timing:
-            return timed_launches(timing)
+        page = (self.timing / "raw.csv").read_bytes()
+        if page not in LAUNCHES:
+            folder = self.store.run_folder(self.id)
+            run = read_record(folder)
+            assert isinstance(run, ProfileRun)
+            place, workload = import_timing(folder, run, RunState())
+            with Workload.open(place, workload) as timing:
+                LAUNCHES[page] = timed_launches(timing)
+        return LAUNCHES[page]
 
     def planned(
         self,
@@ -57,9 +63,8 @@ class Run:
         hotspots: bool = False,
         **asked: Any,
     ) -> dict[str, Any]:
-        passes = plan("sm_90", ["diagnosis", "roofline"]).passes
         request = ProfileRequest(
-            (), passes, kernel=kernel, replay=replay, target="sm_90", timeline=timeline, hotspots=hotspots
+            (), PASSES, kernel=kernel, replay=replay, target="sm_90", timeline=timeline, hotspots=hotspots
         )
         folder = self.store.run_folder(self.id)
         about = {
@@ -243,6 +248,6 @@ def test_runs_of_the_whole_program_share_a_budget_that_was_given(run: Run) -> No
 
 def test_what_most_of_the_time_takes_is_said_where_less_of_it_is_counted(run: Run) -> None:
     said = run.planned(budget_s=25)["remarks"][0]
-    least = int(re.search(r"95 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
+    least = int(re.search(r"90 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
     enough = run.planned(budget_s=least)["remarks"][0]
-    assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 95  # type: ignore[index]
+    assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 90  # type: ignore[index]

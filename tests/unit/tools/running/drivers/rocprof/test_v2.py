@@ -10,9 +10,9 @@ import pytest
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Store
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running.drivers.rocprof import V2
 from rooflens.tools.running.request import ProfileRequest
+from rooflens.tools.sql.unlimited_query import query
 
 REQUEST = ProfileRequest(command=("./app", "a b"), passes=(("SQ_WAVES",), ("TCC_HIT[*]",)), target="gfx942",
                   facts={"num_xcd": 8.0, "total_l2_chan": 128.0})  # fmt: skip
@@ -47,7 +47,8 @@ def test_the_folder_of_its_runs_is_read_with_the_times_of_the_run_without_counte
     store = Store(tmp_path / "store")
     done = import_profile(store, str(tmp_path / "rooflens_run"))
     assert (done.format, done.passes, done.passes_unmatched) == ("rocprof", 3, 0)
-    found = query_counters(store, "SELECT duration_ns, SQ_WAVES, GRBM_COUNT FROM counters", workload=done.workload)
-    assert found.table.rows == [[50.0, 64.0, 7.0]]
-    names = query_counters(store, "SELECT name FROM passes ORDER BY pass_id", workload=done.workload)
-    assert [row[0] for row in names.table.rows] == ["timing", "pass_1", "pass_2"]
+    manifest = store.resolve(done.workload)
+    found = query(store, [manifest], "SELECT duration_ns, SQ_WAVES, GRBM_COUNT FROM counters").columns
+    assert [column.tolist() for column in found.values()] == [[50.0], [64.0], [7.0]]
+    names = query(store, [manifest], "SELECT name FROM passes ORDER BY pass_id").columns["name"]
+    assert names.tolist() == ["timing", "pass_1", "pass_2"]

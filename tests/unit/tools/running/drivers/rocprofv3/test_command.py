@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+from functools import cache
 
 import pytest
 
@@ -64,12 +65,16 @@ def options(step: Step) -> dict[str, list[str]]:
     return found
 
 
+@cache
+def everything(target: str) -> tuple[tuple[str, ...], ...]:
+    """The passes of all counters of a target."""
+    return plan(target, ["everything"]).passes
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950"])
 def test_every_version_gets_only_options_that_it_knows(version: str, target: str) -> None:
-    wanted = ProfileRequest(
-        command=COMMAND, passes=plan(target, ["everything"]).passes, target=target, kernel="mat|vec.*"
-    )
+    wanted = ProfileRequest(command=COMMAND, passes=everything(target), target=target, kernel="mat|vec.*")
     number = tuple(int(p) for p in version.split(".")[:2])
     made = steps(wanted, features_of(version), program="rocprofv3", out="run")
     assert [s.name for s in made][:2] == ["timing", "pass_1"]
@@ -236,7 +241,7 @@ def test_channels_of_an_unknown_number_of_xcds_are_left_out() -> None:
 
 def test_definitions_fit_into_the_one_variable_that_rocprofv3_hands_on() -> None:
     facts = {"num_xcd": 8, "total_l2_chan": 128}
-    wanted = ProfileRequest(command=COMMAND, passes=plan("gfx950", ["everything"]).passes, target="gfx950", facts=facts)
+    wanted = ProfileRequest(command=COMMAND, passes=everything("gfx950"), target="gfx950", facts=facts)
     made = steps(wanted, features_of(None), program="rocprofv3", out="o")
     sizes = [len(text) for step in made for name, text in step.files.items() if name.endswith(".yaml")]
     assert 50_000 < max(sizes) < 128 * 1024 - 100
@@ -257,21 +262,10 @@ def test_kernel_replay_is_one_run_of_all_passes_where_the_program_has_it() -> No
 @pytest.mark.parametrize(("passes", "turns"), [(1, 1), (2, 3), (3, 3), (4, 5), (5, 5), (8, 11), (14, 17)])
 def test_passes_take_turns_in_one_run_and_no_loop_of_another_length_starves_a_kernel(passes: int, turns: int) -> None:
     names = [
-        "SQ_INSTS",
-        "SQ_BUSY_CYCLES",
-        "SQ_INSTS_VALU",
-        "SQ_INSTS_LDS",
-        "SQ_INSTS_SALU",
-        "SQ_INSTS_SMEM",
-        "SQ_WAIT_ANY",
-        "GRBM_COUNT",
-        "SQ_CYCLES",
-        "SQ_INSTS_GDS",
-        "SQ_INSTS_BRANCH",
-        "SQ_INSTS_SENDMSG",
-        "SQ_INSTS_VMEM_RD",
+        "SQ_INSTS", "SQ_BUSY_CYCLES", "SQ_INSTS_VALU", "SQ_INSTS_LDS", "SQ_INSTS_SALU", "SQ_INSTS_SMEM", "SQ_WAIT_ANY",
+        "GRBM_COUNT", "SQ_CYCLES", "SQ_INSTS_GDS", "SQ_INSTS_BRANCH", "SQ_INSTS_SENDMSG", "SQ_INSTS_VMEM_RD",
         "SQ_INSTS_FLAT",
-    ]
+    ]  # fmt: skip
     wanted = request(replay="iteration", passes=tuple((name, "SQ_WAVES") for name in names[:passes]))
     made = steps(wanted, features_of("1.0"), program="rocprofv3", out="o")
     assert [s.name for s in made] == ["timing", "pass_0"]

@@ -1,0 +1,1 @@
+SELECT bytes FROM events WHERE kind = 'copy' ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT stream FROM events WHERE name = 'cudaLaunchKernel'

@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (workload, host) FROM events ORDER BY event_id

@@ -1,0 +1,1 @@
+SELECT name, path, depth, source, thread FROM ranges ORDER BY range_id

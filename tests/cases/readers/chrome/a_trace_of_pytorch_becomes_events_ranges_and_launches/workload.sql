@@ -1,0 +1,1 @@
+SELECT format, vendor, arch, device, events FROM workloads

@@ -1,0 +1,1 @@
+SELECT kind, name FROM events ORDER BY start_ns

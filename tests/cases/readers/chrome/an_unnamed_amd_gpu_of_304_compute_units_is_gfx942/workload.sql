@@ -1,0 +1,1 @@
+SELECT device, arch, vendor FROM workloads

@@ -1,0 +1,1 @@
+SELECT name, arguments FROM events ORDER BY start_ns

@@ -1,0 +1,1 @@
+SELECT name, arguments FROM ranges ORDER BY start_ns

@@ -1,0 +1,1 @@
+SELECT name, arguments, forward_ns FROM ranges ORDER BY start_ns

@@ -1,0 +1,1 @@
+SELECT path, start_ns, end_ns FROM ranges ORDER BY start_ns

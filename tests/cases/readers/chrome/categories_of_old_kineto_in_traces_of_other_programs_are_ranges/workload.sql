@@ -1,0 +1,1 @@
+SELECT format, dispatches, events FROM workloads

@@ -1,0 +1,1 @@
+SELECT events, device, rank FROM workloads

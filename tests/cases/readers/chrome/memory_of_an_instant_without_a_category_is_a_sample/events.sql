@@ -1,0 +1,1 @@
+SELECT name, value, device_id FROM events WHERE kind = 'sample'

@@ -1,0 +1,1 @@
+SELECT count(DISTINCT pid) AS processes FROM events

@@ -1,0 +1,1 @@
+SELECT grid, workgroup_size, vgpr, lds_bytes FROM dispatches ORDER BY dispatch_id

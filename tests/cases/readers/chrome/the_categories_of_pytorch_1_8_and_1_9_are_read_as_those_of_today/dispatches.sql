@@ -1,0 +1,1 @@
+SELECT kernel, grid, workgroup_size, vgpr, duration_ns, range_id FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT rank, count(*) AS launches FROM dispatches GROUP BY rank ORDER BY rank

@@ -1,0 +1,1 @@
+SELECT rank, count(*) AS ranges FROM ranges GROUP BY rank ORDER BY rank

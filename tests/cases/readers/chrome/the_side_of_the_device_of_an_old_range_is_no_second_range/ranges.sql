@@ -1,0 +1,1 @@
+SELECT name, start_ns FROM ranges

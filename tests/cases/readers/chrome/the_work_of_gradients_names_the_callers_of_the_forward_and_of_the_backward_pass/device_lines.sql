@@ -1,0 +1,1 @@
+SELECT kernel, function, called, gradient_of FROM device_lines ORDER BY kernel

@@ -1,0 +1,1 @@
+SELECT start_ns, end_ns FROM events ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT kernel, kernel_raw FROM dispatches

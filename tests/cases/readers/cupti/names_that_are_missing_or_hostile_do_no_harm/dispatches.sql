@@ -1,0 +1,1 @@
+SELECT kernel FROM dispatches ORDER BY dispatch_id

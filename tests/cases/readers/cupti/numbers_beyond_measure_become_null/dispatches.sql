@@ -1,0 +1,1 @@
+SELECT grid, start_ns, duration_ns FROM dispatches

@@ -1,0 +1,1 @@
+SELECT pid, device_id FROM dispatches ORDER BY dispatch_id

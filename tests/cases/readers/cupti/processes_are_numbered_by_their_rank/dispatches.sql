@@ -1,0 +1,1 @@
+SELECT rank, kernel FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT name, pid FROM ranges ORDER BY range_id

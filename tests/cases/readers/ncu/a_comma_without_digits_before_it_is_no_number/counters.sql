@@ -1,0 +1,1 @@
+SELECT "smsp__inst_00000.sum" FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (workload, rank, host) FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT executed, launches FROM instructions ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT duration_ns FROM counters ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT "offset", class, waits_for, executed FROM instructions ORDER BY ALL

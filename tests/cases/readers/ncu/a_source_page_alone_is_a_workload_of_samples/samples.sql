@@ -1,0 +1,1 @@
+SELECT "offset", stall_reason, issued, count FROM samples ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT format, dispatches, samples FROM workloads

@@ -1,0 +1,1 @@
+SELECT "offset", source_file, source_line, waits_for, launches FROM instructions ORDER BY ALL

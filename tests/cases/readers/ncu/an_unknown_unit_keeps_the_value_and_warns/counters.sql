@@ -1,0 +1,1 @@
+SELECT "sm__x.sum" FROM counters ORDER BY ALL

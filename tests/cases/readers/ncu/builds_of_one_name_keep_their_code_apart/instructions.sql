@@ -1,0 +1,1 @@
+SELECT code_object, instruction FROM instructions ORDER BY ALL

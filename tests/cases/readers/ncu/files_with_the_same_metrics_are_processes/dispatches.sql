@@ -1,0 +1,1 @@
+SELECT pid, duration_ns FROM dispatches ORDER BY dispatch_id

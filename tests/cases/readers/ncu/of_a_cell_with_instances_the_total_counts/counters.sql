@@ -1,0 +1,1 @@
+SELECT "lts__t_sectors.sum" FROM counters ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT name, dispatches, unmatched FROM passes ORDER BY name

@@ -1,0 +1,1 @@
+SELECT rank, dispatches FROM ranks ORDER BY rank

@@ -1,0 +1,1 @@
+SELECT stall_reason, stall_raw, issued, count FROM samples

@@ -1,0 +1,1 @@
+SELECT device_id FROM dispatches ORDER BY dispatch_id

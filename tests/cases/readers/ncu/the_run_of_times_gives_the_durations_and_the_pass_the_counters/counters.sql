@@ -1,0 +1,1 @@
+SELECT duration_ns, "duration_ns@pass_1", "sm__a.sum" FROM counters

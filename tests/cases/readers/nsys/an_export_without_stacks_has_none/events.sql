@@ -1,0 +1,1 @@
+SELECT count(*) AS samples FROM events WHERE stack IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT name, stack FROM events WHERE stack IS NOT NULL

@@ -1,0 +1,1 @@
+SELECT kind, pid, correlation, range_id FROM events ORDER BY event_id

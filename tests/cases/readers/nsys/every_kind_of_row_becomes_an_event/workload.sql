@@ -1,0 +1,1 @@
+SELECT format, arch, device, host FROM workloads

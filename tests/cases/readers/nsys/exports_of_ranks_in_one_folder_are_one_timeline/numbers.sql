@@ -1,0 +1,1 @@
+SELECT count(DISTINCT event_id) AS numbers FROM events

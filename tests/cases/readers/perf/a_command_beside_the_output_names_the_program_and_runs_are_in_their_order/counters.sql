@@ -1,0 +1,1 @@
+SELECT kernel, cycles, duration_ns FROM counters ORDER BY dispatch_id

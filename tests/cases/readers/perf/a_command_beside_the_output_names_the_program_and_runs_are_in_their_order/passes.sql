@@ -1,0 +1,1 @@
+SELECT count(*) AS passes FROM passes

@@ -1,0 +1,1 @@
+SELECT format, vendor, arch, command, dispatches, kernels FROM workloads

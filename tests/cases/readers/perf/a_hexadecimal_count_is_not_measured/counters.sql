@@ -1,0 +1,1 @@
+SELECT cycles, instructions FROM counters

@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (workload, dispatch_id, rank, host) FROM counters

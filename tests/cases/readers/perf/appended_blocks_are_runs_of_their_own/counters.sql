@@ -1,0 +1,1 @@
+SELECT kernel, duration_ns, cycles FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT cycles, "cache-misses" FROM counters

@@ -1,0 +1,1 @@
+SELECT name, source, thread, start_ns, end_ns FROM ranges

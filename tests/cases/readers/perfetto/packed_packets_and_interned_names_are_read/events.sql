@@ -1,0 +1,1 @@
+SELECT kind, name, start_ns, end_ns FROM events

@@ -1,0 +1,1 @@
+SELECT kernel, duration_ns FROM dispatches ORDER BY dispatch_id

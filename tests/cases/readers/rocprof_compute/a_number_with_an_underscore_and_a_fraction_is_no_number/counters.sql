@@ -1,0 +1,1 @@
+SELECT kernel, SQ_WAVES FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT dispatch_id, rank, host, SQ_WAVES FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT dispatch_id, rank, host FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT rank, host, dispatches FROM ranks ORDER BY rank

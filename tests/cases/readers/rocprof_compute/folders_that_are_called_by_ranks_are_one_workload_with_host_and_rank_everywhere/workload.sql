@@ -1,0 +1,1 @@
+SELECT format, arch, dispatches FROM workloads

@@ -1,0 +1,1 @@
+SELECT dispatch_id, range_id FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT X_A FROM counters ORDER BY dispatch_id

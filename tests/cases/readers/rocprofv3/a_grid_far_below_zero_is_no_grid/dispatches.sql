@@ -1,0 +1,1 @@
+SELECT kernel, grid FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT name, matched, unmatched FROM passes ORDER BY name

@@ -1,0 +1,1 @@
+SELECT path, source, pid, thread FROM ranges ORDER BY range_id

@@ -1,0 +1,1 @@
+SELECT format, vendor, arch, device, host, tool FROM workloads
