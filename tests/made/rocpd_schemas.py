@@ -128,6 +128,7 @@ def database(file: Path, version: str, fill: Any, agents: Sequence[str] = ("CPU"
     suffix, key = GUID.replace("-", "_"), "id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"
     file.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(file)) as con, con:
+        con.execute("BEGIN")  # one transaction: else each table waits for the disk
         for table, columns in tables_of(version).items():
             parts = [key, f"guid TEXT DEFAULT '{GUID}' NOT NULL"]
             for column in columns.split():

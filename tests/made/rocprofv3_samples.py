@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rooflens.tests import DATA
 from rooflens.tests.made.rocpd import GUID, write_rocpd
 from rooflens.tests.made.rocprofv3 import Launch, Run, Writer, run
 
@@ -42,6 +43,15 @@ SAMPLES = (
        "/src/lines.h:7 -> /src/lines.h:10 -> /src/lines.hip:17", "ALU_DEPENDENCY", 40),
 )  # fmt: skip
 LAUNCHES = run(Launch("dots", grid=(64, 1, 1)), Launch("dots", grid=(128, 1, 1)))
+CODE_OBJECT = DATA / "code_objects" / "lines_gfx942.hsaco"
+COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
+ROWS = [
+    (1, "dots", 1, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 700),
+    (2, "dots", 2, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 200),
+    (2, "dots", 2, FMAC, SAMPLES[2].text, "/src/lines.hip", 16, "issued", True, 60),
+    (2, "dots", 2, 0x1D84, SAMPLES[3].text, "/src/lines.h", 7, "dependency", False, 40),
+]
+"""What ``COLUMNS`` of the table samples hold of them."""
 
 
 def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, uri: str = "", **other: Any) -> Path:

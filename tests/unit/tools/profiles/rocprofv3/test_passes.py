@@ -1,4 +1,4 @@
-"""Passes, processes and ranks of one profile in one folder; and what does not belong together."""
+"""Processes and ranks as databases in one folder; and databases that do not belong together."""
 
 from __future__ import annotations
 
@@ -20,21 +20,13 @@ def counted(pid: int, *launches: Launch, **options: object) -> Run:
     return run(*launches, pid=pid, start=TIMING.start + pid * 1_000_000, **options)
 
 
-@pytest.mark.parametrize("form", ["csv", "json", "rocpd"])
-def test_ranks_are_processes_in_the_order_of_their_ranks(bench, writer, form):
+def test_ranks_are_processes_in_the_order_of_their_ranks(bench, writer):
+    """As in the cases of tests/cases/readers/rocprofv3 of the same run in CSV and JSON."""
     for rank, pid in ((0, 900), (1, 30)):
         for guid, step in enumerate(("timing", "pass_1")):
-            numbers = {"X_A": [rank + 1.0, rank + 10.0]} if step == "pass_1" else {}
-            made = counted(pid, *repeated(2, A, **(numbers or {"X_A": [0, 0]})), guid=pid + guid)
-            if not numbers:
-                made = replace(made, launches=(A, A))
-            stem = f"out/{step}/node01_{rank}_{pid}"
-            if form == "csv":
-                writer.counters(stem, made) if numbers else writer.trace(stem, made)
-            elif form == "json":
-                writer.json(f"{stem}_results.json", made)
-            else:
-                write_rocpd(writer.place(f"{stem}_results.db"), made)
+            launches = repeated(2, A, X_A=[rank + 1.0, rank + 10.0]) if step == "pass_1" else (A, A)
+            made = counted(pid, *launches, guid=pid + guid)
+            write_rocpd(writer.place(f"out/{step}/node01_{rank}_{pid}_results.db"), made)
     done = bench.load(bench.folder / "out")
     assert bench.column(done, "dispatches", "pid") == [900, 900, 30, 30]
     assert bench.column(done, "counters", "X_A") == [1.0, 10.0, 2.0, 11.0]

@@ -152,12 +152,12 @@ def test_a_database_that_is_still_written_is_refused(bench, database, suffix):
         bench.load(file)
 
 
-@pytest.mark.parametrize("size", [0, 10, 100, 5000, -4096, -1])
-def test_a_cut_database_is_refused_in_words(bench, database, size):
+@pytest.mark.parametrize("size", [-4096, -1])
+def test_a_database_without_its_end_is_refused_in_words(bench, database, size):
     file = database()
     content = file.read_bytes()
-    file.write_bytes(content[: size if size >= 0 else len(content) + size])
-    with pytest.raises(BadInput, match="empty|damaged|not a database|layout") as found:
+    file.write_bytes(content[:size])
+    with pytest.raises(BadInput, match="damaged") as found:
         bench.load(file)
     assert "sqlite3" not in found.value.text and bench.is_clean()
 
