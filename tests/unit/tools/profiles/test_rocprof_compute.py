@@ -8,42 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
-
-
-def test_channels_of_an_mi300_are_numbered_within_their_xcd(load_shared):
-    bench, done = load_shared("join_type_grid/MI300X_A1")
-    places = set(bench.rows(done, "counter_instances", "xcd, instance", "counter = 'TCC_HIT'"))
-    assert places == {(xcd, channel) for xcd in range(8) for channel in range(16)}
-
-
-def test_channels_that_were_not_collected_are_absent_and_not_zero(load_shared):
-    bench, done = load_shared("vcopy/MI350")
-    counted = {(x, i) for x, i in bench.rows(done, "counter_instances", "xcd, instance", "counter = 'TCC_EA0_RDREQ'")}
-    assert 0 < len(counted) < 128
-
-
-def test_a_row_per_counter_of_rocpd_becomes_a_row_per_dispatch(load_shared):
-    bench, done = load_shared("vcopy/MI300X_A1_rocpd")
-    assert (done.dispatches, done.counters, done.passes) == (3, 217, 1)
-    assert bench.column(done, "dispatches", "dispatch_id") == [1, 2, 3]
-    assert all(5000 < d < 9000 for d in bench.column(done, "dispatches", "duration_ns"))
-
-
-def test_level_counters_are_called_as_in_rocpd(load_shared):
-    bench, done = load_shared("vcopy/MI200")
-    counters = bench.manifest(done).counters
-    assert {"SQ_LEVEL_WAVES_ACCUM", "SQ_INST_LEVEL_VMEM_ACCUM", "SQ_WAVES@SQ_LEVEL_WAVES", "SQ_WAVES"} <= set(counters)
-    assert not any(c.startswith("SQ_ACCUM_PREV") for c in counters)
-
-
-def test_a_profile_without_accumulation_registers_has_none_known(load_shared):
-    bench, done = load_shared("mixbench/MI100")
-    assert set(bench.column(done, "dispatches", "agpr")) == {None}
-    assert min(bench.column(done, "dispatches", "start_ns")) > 2**53
-
-
-def test_counters_of_some_blocks_only(load_shared):
-    assert load_shared("ipblocks_TD/MI200")[1].counters == 14
+from rooflens.tools.list_workloads import list_workloads
 
 
 def test_single_replays_without_a_joined_file_are_joined_by_key(bench, shared):
@@ -120,3 +85,13 @@ def test_samples_of_another_process_beside_csv_files_are_named(bench):
     done = bench.load(folder)
     assert done.samples == 1000
     assert any("4711_ps_file_results.json holds samples of another process" in text for text in done.warnings)
+
+
+@pytest.mark.parametrize(("other", "suspect"), [(25_000, False), (40_000, True)])
+def test_times_are_suspect_where_passes_differ_more_than_threefold(bench, other, suspect):
+    folder = bench.workload(SQ_WAVES=[16, 16], Start_Timestamp=[5, 5], End_Timestamp=[10_005, 10_005])
+    bench.workload(file="timestamps.csv", Start_Timestamp=[5, 5], End_Timestamp=[other + 5, other + 5])
+    done = bench.load(folder)
+    assert any(w.startswith("pass_times: ") and "took up to 4 times as long" in w for w in done.warnings) == suspect
+    (time,) = list_workloads(bench.store, done.workload).table.records()
+    assert (time["status"], "4-fold" in (time["reason"] or "")) == (("suspect", True) if suspect else ("ok", False))

@@ -1,10 +1,9 @@
-"""What no file of a case can be: small windows, empty databases, recorded traces and links out of the folder."""
+"""What no file of a case can be: a small window of the parser, large recordings and links out of the folder."""
 
 from __future__ import annotations
 
 import pytest
 
-from rooflens.tests.made.rocpd import write_rocpd
 from rooflens.tests.made.rocprofv3 import Launch, repeated, run
 
 RUN = run(*repeated(3, Launch("k(int, char)"), X_A=[1.0, 2.0, 3.0]))
@@ -16,14 +15,6 @@ def test_json_larger_than_its_window_is_read(bench, writer, monkeypatch):
     monkeypatch.setattr(json_stream, "_BLOCK", 7)
     done = bench.load(writer.json("4711_results.json", RUN))
     assert bench.column(done, "counters", "X_A") == [1.0, 2.0, 3.0]
-
-
-def test_an_empty_database_is_named_and_the_other_process_is_read(bench, writer):
-    writer.place("out/4712_results.db").write_bytes(b"")
-    write_rocpd(writer.place("out/4711_results.db"), RUN)
-    done = bench.load(bench.folder / "out")
-    assert done.dispatches == 3
-    assert any("4712_results.db is empty" in w for w in done.warnings)
 
 
 @pytest.mark.parametrize("kind", ["json", "db"])

@@ -1,4 +1,4 @@
-"""Runs as rocpd, as several formats beside one another, and read piece by piece; recorded databases."""
+"""Runs read piece by piece, databases with the views of AMD, and recorded databases."""
 
 from __future__ import annotations
 
@@ -34,42 +34,6 @@ def written(request, writer):
     if request.param == "json":
         return writer.json("out/node01/4711_results.json", RUN)
     return writer.counters("out/node01/4711", RUN)
-
-
-def test_a_database_gives_launches_counters_and_the_gpu(bench, writer):
-    """As the cases of tests/cases/readers/rocprofv3 do of the same run in CSV and JSON."""
-    done = bench.load(write_rocpd(writer.place("out/node01/4711_results.db"), RUN).parents[1])
-    assert (done.format, done.arch, done.device) == ("rocprofv3", "gfx942", "AMD Instinct MI300X")
-    assert (done.dispatches, done.kernels, done.counters, done.passes) == (3, 2, 2, 1)
-    start = RUN.start
-    assert bench.rows(done, "dispatches", f"{COLUMNS}, lds_bytes") == [
-        (1, COPY.kernel, 1, 4711, 1, 4096, 256, 8, 4, 16, 16, start, 1000.0, 0),
-        (2, COPY.kernel, 1, 4711, 1, 4096, 256, 8, 4, 16, 16, start + 1010, 1000.0, 0),
-        (3, LDS.kernel, 1, 4711, 2, 4096, 512, 8, 4, 16, 0, start + 2020, 1000.0, 1536),
-    ]
-    assert bench.rows(done, "counters", "dispatch_id, SQ_INSTS_VALU, GRBM_GUI_ACTIVE") == [
-        (1, 64.0, 8000.0),
-        (2, 65.0, 8008.0),
-        (3, 64.0, 8000.0),
-    ]
-    assert not done.warnings
-    assert bench.manifest(done).name == "out"
-    assert bench.manifest(done).facts == {
-        "cu_per_gpu": 304.0, "simd_per_cu": 4.0, "se_per_gpu": 32.0, "sqc_per_gpu": 160.0, "pipes_per_gpu": 4.0,
-        "wave_size": 64.0, "max_waves_per_cu": 32.0, "max_sclk": 2100.0, "num_xcd": 8.0, "total_l2_chan": 128.0,
-        "lds_banks_per_cu": 32.0, "max_mclk": 1300.0, "num_hbm_channels": 128.0,
-    }  # fmt: skip
-
-
-def test_a_run_in_several_formats_is_read_once_and_that_is_told(bench, writer):
-    write_rocpd(writer.place("out/4711_results.db"), RUN)
-    writer.json("out/4711_results.json", RUN)
-    writer.counters("out/4711", RUN)
-    writer.trace("out/4711", RUN)
-    done = bench.load(bench.folder / "out")
-    assert (done.dispatches, done.passes) == (3, 1)
-    assert bench.column(done, "dispatches", "lds_bytes") == [0, 0, 1536]
-    assert any("Read from rocpd databases" in n and "JSON" in n and "CSV" in n for n in done.notes)
 
 
 def test_what_is_read_piece_by_piece_is_the_same(bench, written, monkeypatch):
@@ -125,24 +89,6 @@ def test_views_are_read_where_the_tables_are_missing(bench, writer, amd_schema):
     whole, views = bench.load(file), bench.load(bench.folder / "views.db")
     for table in ("dispatches", "counters"):
         assert bench.rows(views, table) == bench.rows(whole, table)
-
-
-def test_tables_without_views_are_read_by_their_suffix(bench, writer):
-    file = write_rocpd(writer.place("4711_results.db"), RUN)
-    con = sqlite3.connect(file)
-    for (name,) in con.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall():
-        con.execute(f'DROP VIEW "{name}"')
-    con.commit()
-    con.close()
-    assert bench.column(bench.load(file), "counters", "SQ_INSTS_VALU") == [64.0, 65.0, 64.0]
-
-
-def test_a_database_of_two_sessions_keeps_them_apart(bench, writer):
-    other = replace(RUN, guid=2, pid=4712)
-    done = bench.load(write_rocpd(writer.place("merged.db"), RUN, other))
-    assert done.dispatches == 6
-    assert bench.column(done, "dispatches", "pid") == [4711] * 3 + [4712] * 3
-    assert bench.column(done, "counters", "SQ_INSTS_VALU") == [64.0, 65.0, 64.0] * 2
 
 
 def test_recorded_formats_agree(bench, shared):
