@@ -44,14 +44,6 @@ SAMPLES = (
 )  # fmt: skip
 LAUNCHES = run(Launch("dots", grid=(64, 1, 1)), Launch("dots", grid=(128, 1, 1)))
 CODE_OBJECT = DATA / "code_objects" / "lines_gfx942.hsaco"
-COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
-ROWS = [
-    (1, "dots", 1, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 700),
-    (2, "dots", 2, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 200),
-    (2, "dots", 2, FMAC, SAMPLES[2].text, "/src/lines.hip", 16, "issued", True, 60),
-    (2, "dots", 2, 0x1D84, SAMPLES[3].text, "/src/lines.h", 7, "dependency", False, 40),
-]
-"""What ``COLUMNS`` of the table samples hold of them."""
 
 
 def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, uri: str = "", **other: Any) -> Path:
@@ -84,13 +76,11 @@ def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, u
     return file
 
 
-def as_csv(file: Path, samples: Sequence[At] = SAMPLES, *, host_trap: bool = False) -> Path:
-    head = ["Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction", "Instruction_Comment", "Correlation_Id"]
-    more = ["Wave_Issued_Instruction", "Instruction_Type", "Stall_Reason", "Wave_Count"]
-    lines = [",".join(f'"{h}"' for h in (head if host_trap else head + more))]
+def as_csv(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
+    """The CSV of the host trap, which states no reasons."""
+    lines = ["Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id"]
     for one in samples:
-        row = f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'
-        lines += [row if host_trap else f'{row},{one.issued},"X","{REASON}{one.reason}",4'] * one.count
+        lines += [f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'] * one.count
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -99,8 +89,8 @@ def as_csv(file: Path, samples: Sequence[At] = SAMPLES, *, host_trap: bool = Fal
 _REASONS = {"NONE": 0, "ALU_DEPENDENCY": 2, "WAITCNT": 3}
 
 
-def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True) -> Path:
-    """A database with the tables that rocprofv3 of 2026 adds."""
+def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
+    """A database with the table of samples that rocprofv3 of 2026 adds, by default without their instructions."""
     write_rocpd(file, LAUNCHES)
     guid = GUID.format(1)
     suffix = guid.replace("-", "_")
@@ -117,15 +107,5 @@ def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True)
             [(guid, LAUNCHES.pid, one.dispatch, one.offset, None if one.reason is None else one.issued,
               _REASONS.get(one.reason or ""), str(one.mask)) for one in samples for _ in range(one.count)],
         )  # fmt: skip
-        if texts:
-            con.execute(
-                f"CREATE TABLE rocpd_disassembly_data_{suffix} (id INTEGER PRIMARY KEY, guid TEXT, "
-                "code_object_id INTEGER, code_object_offset INTEGER, instruction TEXT, comment TEXT)"
-            )
-            con.executemany(
-                f"INSERT INTO rocpd_disassembly_data_{suffix} (guid, code_object_id, code_object_offset, instruction, "
-                "comment) VALUES (?, 1, ?, ?, ?)",
-                {(guid, one.offset, one.text, one.comment) for one in samples},
-            )
     con.close()
     return file

@@ -9,11 +9,18 @@ from typing import Any
 import pytest
 
 from rooflens.analysis.base.problems import NotFound
-from rooflens.tests.made.rocprofv3_samples import CODE_OBJECT, COLUMNS, ROWS, WAIT, At, as_json, as_rocpd
+from rooflens.tests.made.rocprofv3_samples import CODE_OBJECT, FMAC, SAMPLES, WAIT, At, as_json, as_rocpd
 from rooflens.tests.support import objdump
 from rooflens.tools.find_hotspots import find_hotspots
 
 LOAD, SCALAR, SAXPY = 0x1D40, 0x1D48, 0x1C48
+COLUMNS = 'dispatch_id, kernel, launch, "offset", instruction, source_file, source_line, stall_reason, issued, count'
+ROWS = [
+    (1, "dots", 1, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 700),
+    (2, "dots", 2, WAIT, SAMPLES[0].text, "/src/lines.hip", 16, "memory", False, 200),
+    (2, "dots", 2, FMAC, SAMPLES[2].text, "/src/lines.hip", 16, "issued", True, 60),
+    (2, "dots", 2, 0x1D84, SAMPLES[3].text, "/src/lines.h", 7, "dependency", False, 40),
+]
 
 
 @objdump.needed
@@ -57,7 +64,7 @@ def test_code_objects_in_the_folder_tell_the_whole_kernel(bench: Any) -> None:
 @objdump.needed
 def test_a_database_without_instructions_asks_for_the_code_and_not_for_another_build(bench: Any) -> None:
     """As rocprofv3 writes it by default: addresses alone."""
-    file = as_rocpd(bench.folder / "in" / "1_results.db", texts=False)
+    file = as_rocpd(bench.folder / "in" / "1_results.db")
     done = bench.load(file)
     assert any(note.startswith("100 % of the samples have an address but no instruction") for note in done.notes)
     said = [*done.notes, *done.warnings, *find_hotspots(bench.store).notes]
