@@ -90,7 +90,7 @@ _REASONS = {"NONE": 0, "ALU_DEPENDENCY": 2, "WAITCNT": 3}
 
 
 def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
-    """A database with the table of samples that rocprofv3 of 2026 adds, by default without their instructions."""
+    """A database with the table of samples that rocprofv3 of 2026 adds, without instructions, as is its default."""
     write_rocpd(file, LAUNCHES)
     guid = GUID.format(1)
     suffix = guid.replace("-", "_")
