@@ -78,7 +78,8 @@ def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, u
 
 def as_csv(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
     """The CSV of the host trap, which states no reasons."""
-    lines = ["Sample_Timestamp,Exec_Mask,Dispatch_Id,Instruction,Instruction_Comment,Correlation_Id"]
+    head = ["Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction", "Instruction_Comment", "Correlation_Id"]
+    lines = [",".join(f'"{name}"' for name in head)]
     for one in samples:
         lines += [f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'] * one.count
     file.parent.mkdir(parents=True, exist_ok=True)
