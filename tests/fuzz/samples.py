@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rooflens.tests.fuzz.mutations import Draw, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
 from rooflens.tests.made import rocprofv3_samples as made_samples
+from rooflens.tests.made.rocprofv3_samples import CODE_OBJECT
 from rooflens.tests.unit.tools.profiles.rocprofv3 import test_att as traces
-from rooflens.tests.unit.tools.profiles.rocprofv3.test_pc_samples import HSACO
 
 
 @cache
@@ -30,7 +30,7 @@ def pc_json(draw: Draw) -> Spoilt:
     text = json.dumps(tree(draw, json.loads(_document())), ensure_ascii=draw(st.booleans()))
     files = {"1_results.json": octets(draw, text.encode("utf-8", "surrogatepass"))}
     if draw(st.booleans()):
-        files["1_code_object_id_1.out"] = octets(draw, HSACO.read_bytes(), 1)
+        files["1_code_object_id_1.out"] = octets(draw, CODE_OBJECT.read_bytes(), 1)
     return Spoilt(files)
 
 

@@ -16,6 +16,7 @@ def write_rocpd(file: Path, *runs: Run, schema: Sequence[str] = ()) -> Path:
     """A database with one session a run; ``schema`` are the statements of a real one, else a short form of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     con = sqlite3.connect(file)
+    con.execute("BEGIN")  # one transaction: else each table waits for the disk
     for made in runs:
         _fill(con, made, schema)
     _views(con, [r.guid for r in runs], schema)

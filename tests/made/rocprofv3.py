@@ -1,4 +1,4 @@
-"""Runs described once, and written as rocprofv3 writes them: CSV of any version and JSON (rocpd: made_rocpd.py)."""
+"""Runs described once, and written as rocprofv3 writes them: CSV and JSON (as databases: rocpd.py)."""
 
 from __future__ import annotations
 
@@ -100,56 +100,35 @@ class Writer:
         rows = [[0, 0, "CPU", *(CPU[c] for c in columns)], [1, 1, "GPU", *(gpu[c] for c in columns)]]
         return self._csv(f"{stem}_agent_info.csv", header, rows)
 
-    def trace(self, stem: str, made: Run, version: str = "1.0", agents: bool = True) -> Path:
-        """kernel_trace.csv as ``version`` writes it, in the order of arrival.
-
-        From 1.0 on it states registers and static LDS; before, the sizes of the launch; 0.4 numbers no dispatches.
-        """
-        new = ["LDS_Block_Size", "Scratch_Size", "VGPR_Count", "Accum_VGPR_Count", "SGPR_Count"]
+    def trace(self, stem: str, made: Run) -> Path:
+        """kernel_trace.csv as rocprofv3 1.0 writes it, in the order of arrival, and the agents beside it."""
         sizes = [f"{size}_Size_{axis}" for size in ("Workgroup", "Grid") for axis in "XYZ"]
-        columns = {
-            "1.0": ["Kind", "Agent_Id", "Queue_Id", "Stream_Id", "Thread_Id", "Dispatch_Id", "Kernel_Id", "Kernel_Name",
-                    "Correlation_Id", "Start_Timestamp", "End_Timestamp", *new, *sizes],
-            "0.6": ["Kind", "Agent_Id", "Queue_Id", "Thread_Id", "Dispatch_Id", "Kernel_Id", "Kernel_Name",
-                    "Correlation_Id", "Start_Timestamp", "End_Timestamp", "Private_Segment_Size", "Group_Segment_Size",
-                    *sizes],
-            "0.4": ["Kind", "Agent_Id", "Queue_Id", "Kernel_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp",
-                    "End_Timestamp", "Private_Segment_Size", "Group_Segment_Size", *sizes],
-        }[version]  # fmt: skip
-        rows = []
-        for i, d, start, end in sorted(made.timed, key=lambda timed: -timed[0] % 3):
-            agent = f"Agent {d.device}" if version == "1.0" else d.device
-            row = {"Kind": "KERNEL_DISPATCH", "Agent_Id": agent, "Queue_Id": d.queue, "Stream_Id": 0, "Kernel_Id": 1,
-                   "Thread_Id": made.pid, "Dispatch_Id": i, "Kernel_Name": d.kernel, "Correlation_Id": i,
-                   "Start_Timestamp": start, "End_Timestamp": end, "Private_Segment_Size": d.scratch,
-                   "Group_Segment_Size": d.static_lds + d.dynamic_lds}  # fmt: skip
-            row |= dict(zip(new, [d.static_lds, d.scratch, *d.registers], strict=True))
-            row |= dict(zip(sizes, [*d.group, *d.grid], strict=True))
-            rows.append([row[c] for c in columns])
-        if agents:
-            self.agents(stem)
-        return self._csv(f"{stem}_kernel_trace.csv", columns, rows)
+        header = ["Kind", "Agent_Id", "Queue_Id", "Stream_Id", "Thread_Id", "Dispatch_Id", "Kernel_Id", "Kernel_Name",
+                  "Correlation_Id", "Start_Timestamp", "End_Timestamp", "LDS_Block_Size", "Scratch_Size", "VGPR_Count",
+                  "Accum_VGPR_Count", "SGPR_Count", *sizes]  # fmt: skip
+        rows = [
+            ["KERNEL_DISPATCH", f"Agent {d.device}", d.queue, 0, made.pid, i, 1, d.kernel, i, start, end,
+             d.static_lds, d.scratch, *d.registers, *d.group, *d.grid]
+            for i, d, start, end in sorted(made.timed, key=lambda timed: -timed[0] % 3)
+        ]  # fmt: skip
+        self.agents(stem)
+        return self._csv(f"{stem}_kernel_trace.csv", header, rows)
 
-    def counters(self, stem: str, made: Run, version: str = "1.0", agents: bool = True) -> Path:
-        """counter_collection.csv as ``version`` (0.4, 0.5, 0.6, 1.0) writes it; values are sums over instances."""
+    def counters(self, stem: str, made: Run, agents: bool = True) -> Path:
+        """counter_collection.csv as rocprofv3 1.0 writes it; values are sums over instances."""
         header = ["Correlation_Id", "Dispatch_Id", "Agent_Id", "Queue_Id", "Process_Id", "Thread_Id", "Grid_Size",
                   "Kernel_Id", "Kernel_Name", "Workgroup_Size", "LDS_Block_Size", "Scratch_Size", "VGPR_Count",
                   "Accum_VGPR_Count", "SGPR_Count", "Counter_Name", "Counter_Value", "Start_Timestamp",
                   "End_Timestamp"]  # fmt: skip
-        absent = {"1.0": (), "0.6": (), "0.5": ("Accum_VGPR_Count",)}.get(
-            version, ("Accum_VGPR_Count", "Start_Timestamp", "End_Timestamp", "Kernel_Id")
-        )
-        rows = []
-        for i, d, start, end in made.timed:
-            agent: object = f"Agent {d.device}" if version == "1.0" else d.device
-            for name, values in d.counters.items():
-                value = f"{sum(values):.8e}" if version == "0.6" else f"{sum(values):.6f}"
-                row = [i, i, agent, d.queue, made.pid, made.pid, _product(d.grid), 1, d.kernel, _product(d.group),
-                       d.static_lds, d.scratch, *d.registers, name, Raw(value), start, end]  # fmt: skip
-                rows.append([cell for column, cell in zip(header, row, strict=True) if column not in absent])
+        rows = [
+            [i, i, f"Agent {d.device}", d.queue, made.pid, made.pid, _product(d.grid), 1, d.kernel, _product(d.group),
+             d.static_lds, d.scratch, *d.registers, name, Raw(f"{sum(values):.6f}"), start, end]
+            for i, d, start, end in made.timed
+            for name, values in d.counters.items()
+        ]  # fmt: skip
         if agents:
             self.agents(stem)
-        return self._csv(f"{stem}_counter_collection.csv", [h for h in header if h not in absent], rows)
+        return self._csv(f"{stem}_counter_collection.csv", header, rows)
 
     def json(self, name: str, *runs: Run) -> Path:
         """results.json: launches with counters among the callback records, all launches among the buffer records."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rooflens.tests import DATA
 from rooflens.tests.made.rocpd import GUID, write_rocpd
 from rooflens.tests.made.rocprofv3 import Launch, Run, Writer, run
 
@@ -42,6 +43,7 @@ SAMPLES = (
        "/src/lines.h:7 -> /src/lines.h:10 -> /src/lines.hip:17", "ALU_DEPENDENCY", 40),
 )  # fmt: skip
 LAUNCHES = run(Launch("dots", grid=(64, 1, 1)), Launch("dots", grid=(128, 1, 1)))
+CODE_OBJECT = DATA / "code_objects" / "lines_gfx942.hsaco"
 
 
 def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, uri: str = "", **other: Any) -> Path:
@@ -74,13 +76,12 @@ def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, u
     return file
 
 
-def as_csv(file: Path, samples: Sequence[At] = SAMPLES, *, host_trap: bool = False) -> Path:
+def as_csv(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
+    """The CSV of the host trap, which states no reasons."""
     head = ["Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction", "Instruction_Comment", "Correlation_Id"]
-    more = ["Wave_Issued_Instruction", "Instruction_Type", "Stall_Reason", "Wave_Count"]
-    lines = [",".join(f'"{h}"' for h in (head if host_trap else head + more))]
+    lines = [",".join(f'"{name}"' for name in head)]
     for one in samples:
-        row = f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'
-        lines += [row if host_trap else f'{row},{one.issued},"X","{REASON}{one.reason}",4'] * one.count
+        lines += [f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'] * one.count
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("\n".join(lines) + "\n")
     return file
@@ -89,8 +90,8 @@ def as_csv(file: Path, samples: Sequence[At] = SAMPLES, *, host_trap: bool = Fal
 _REASONS = {"NONE": 0, "ALU_DEPENDENCY": 2, "WAITCNT": 3}
 
 
-def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True) -> Path:
-    """A database with the tables that rocprofv3 of 2026 adds."""
+def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
+    """A database with the table of samples that rocprofv3 of 2026 adds, without instructions, as is its default."""
     write_rocpd(file, LAUNCHES)
     guid = GUID.format(1)
     suffix = guid.replace("-", "_")
@@ -107,15 +108,5 @@ def as_rocpd(file: Path, samples: Sequence[At] = SAMPLES, *, texts: bool = True)
             [(guid, LAUNCHES.pid, one.dispatch, one.offset, None if one.reason is None else one.issued,
               _REASONS.get(one.reason or ""), str(one.mask)) for one in samples for _ in range(one.count)],
         )  # fmt: skip
-        if texts:
-            con.execute(
-                f"CREATE TABLE rocpd_disassembly_data_{suffix} (id INTEGER PRIMARY KEY, guid TEXT, "
-                "code_object_id INTEGER, code_object_offset INTEGER, instruction TEXT, comment TEXT)"
-            )
-            con.executemany(
-                f"INSERT INTO rocpd_disassembly_data_{suffix} (guid, code_object_id, code_object_offset, instruction, "
-                "comment) VALUES (?, 1, ?, ?, ?)",
-                {(guid, one.offset, one.text, one.comment) for one in samples},
-            )
     con.close()
     return file

@@ -15,7 +15,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.mcp.calls import Call, Calls, Reply
 from rooflens.tests import DATA
-from rooflens.tests.unit.tools.profiles.rocprofv3.test_pc_samples import as_json
+from rooflens.tests.made.rocprofv3_samples import as_json
 from rooflens.tools.answers.source_text import SourceText, allowing, roots_of, source_lines
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.import_profile import import_profile

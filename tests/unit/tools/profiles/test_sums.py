@@ -48,20 +48,18 @@ def reads(total: float, **sizes: float) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("counters", "expected"),
     [
-        (reads(65538), 16 << 20), (reads(131074), 32 << 20), (reads(262146), 64 << 20), (reads(524290), 128 << 20),
-        (reads(1048578), 256 << 20), (reads(1050439, b32=6, b64=6, b128=193), 256 << 20),
-        (reads(2099030, b64=6, b128=193), 512 << 20),
+        (reads(65538), 16 << 20), (reads(2099030, b64=6, b128=193), 512 << 20),
     ],
 )  # fmt: skip
 def test_reads_of_rdna_4_that_no_counter_of_a_size_holds_have_256_bytes(
     counters: dict[str, float], expected: int, tmp_path: Path
 ) -> None:
-    """Published requests of kernels of known bytes; two of the runs saw foreign traffic too."""
+    """Published requests of kernels of known bytes; the second run saw foreign traffic too."""
     (read,), warnings = figures(tmp_path, "gfx1201", counters, ["hbm.read_bytes"])
     assert read.value == pytest.approx(expected, rel=0.002) and read.status == "ok" and warnings == []
 
 
-@pytest.mark.parametrize(("requests", "megabytes"), [(40960, 16), (499712, 128), (2072576, 512)])
+@pytest.mark.parametrize(("requests", "megabytes"), [(40960, 16), (2072576, 512)])
 def test_writes_of_rdna_4_are_what_reached_memory(requests: int, megabytes: int, tmp_path: Path) -> None:
     """Of each run 6 MiB stayed in the cache."""
     counters = {"GL2C_EA_WRREQ_sum": requests, "GL2C_EA_WRREQ_64B_sum": 0}

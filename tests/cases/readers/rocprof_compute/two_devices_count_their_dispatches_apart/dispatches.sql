@@ -1,2 +1,1 @@
-SELECT dispatch_id, kernel, pid, grid, workgroup_size, vgpr, lds_bytes, start_ns, end_ns, duration_ns
-FROM dispatches ORDER BY dispatch_id
+SELECT dispatch_id, device_id, ordinal FROM dispatches ORDER BY ALL

@@ -1,4 +1,7 @@
-"""Ranges, ranks and the numbers of launches: the same from every format, checked against what the program did."""
+"""Ranges and the numbers of launches in databases and recordings, checked against what the program did.
+
+The same in CSV and JSON are cases of tests/cases/readers/rocprofv3.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rooflens.tests.made.rocprofv3 import Launch, repeated, run
 from rooflens.tests.standins import application
 from rooflens.tests.standins.install import install
 
@@ -44,9 +46,8 @@ def collect(tmp_path: Path) -> Collect:
     return start
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "rocpd"])
-def test_every_format_tells_the_ranges_and_which_of_them_launched_what(bench, collect, kind):
-    done = bench.load(collect("--kernel-trace", "--marker-trace", "--output-format", kind))
+def test_a_database_tells_the_ranges_and_which_of_them_launched_what(bench, collect):
+    done = bench.load(collect("--kernel-trace", "--marker-trace", "--output-format", "rocpd"))
     ranges = bench.rows(done, "ranges", "path, name, depth, source, call_site, end_ns > start_ns")
     assert [path for path, *_ in ranges] == [
         "step", "step/forward", "step/forward/block/1", "step/backward",
@@ -64,13 +65,6 @@ def test_a_profile_without_ranges_says_nothing_of_them(bench, collect):
     assert bench.rows(done, "ranges") == [] and not any("ranges" in note for note in done.notes)
     with pytest.raises(duckdb.BinderException):
         bench.column(done, "dispatches", "range_id")
-
-
-def test_before_rocm_7_the_correlation_ids_name_no_range_and_that_is_said(bench, collect):
-    done = bench.load(collect("--kernel-trace", "--marker-trace", "--output-format", "csv", version="0.6.0"))
-    assert len(bench.rows(done, "ranges")) == 8
-    assert bench.column(done, "dispatches", "range_id") == [None] * 8
-    assert any("No launch could be assigned" in note and "--hip-runtime-trace" in note for note in done.notes)
 
 
 def test_with_calls_traced_the_call_on_the_host_tells_the_range(bench, shared, tmp_path):
@@ -101,36 +95,6 @@ def test_with_calls_traced_the_call_on_the_host_tells_the_range(bench, shared, t
     assert [of[by_id[i]] for i in range(1, 10)] == ["all/three"] * 3 + ["all"] * 6
 
 
-def test_ranges_of_two_processes_are_kept_apart(bench, collect, tmp_path):
-    line = [
-        "--kernel-trace",
-        "--marker-trace",
-        "--output-format",
-        "csv",
-        "-o",
-        "%hostname%_%nid%_%pid%_rank%env{RANK}%",
-    ]
-    for rank in ("0", "1"):
-        out = collect(*line, RANK=rank)
-        shutil.copytree(out, tmp_path / "both", dirs_exist_ok=True)
-    done = bench.load(tmp_path / "both")
-    assert len(bench.rows(done, "ranges")) == 16
-    found = "rank, count(*), count(DISTINCT pid), min(range_id), max(range_id)"
-    ranks = bench.rows(done, "dispatches", found, "true GROUP BY rank ORDER BY rank")
-    assert [(rank, n, pids) for rank, n, pids, *_ in ranks] == [(0, 8, 1), (1, 8, 1)]
-    assert ranks[0][4] <= 8 < ranks[1][3]
-    assert bench.manifest(done).rank is None
-
-
-def test_a_damaged_file_of_ranges_is_left_out_with_a_note(bench, collect):
-    out = collect("--kernel-trace", "--marker-trace", "--output-format", "csv")
-    (file,) = out.rglob("*marker_api_trace.csv")
-    file.write_text("Domain,Function\nMARKER_CORE_RANGE_API,step\n")
-    done = bench.load(out)
-    assert bench.rows(done, "ranges") == [] and len(bench.rows(done, "dispatches")) == 8
-    assert any("has no column Process_Id" in text for text in [*done.warnings, *done.notes])
-
-
 def test_the_environment_cannot_be_smuggled_in_as_the_name_of_a_range(bench, collect):
     out = collect("--kernel-trace", "--marker-trace", "--output-format", "rocpd", SECRET="canary-7f3a91c4")
     (file,) = out.rglob("*.db")
@@ -149,25 +113,17 @@ def test_the_environment_cannot_be_smuggled_in_as_the_name_of_a_range(bench, col
     assert b"canary" not in stored + done.model_dump_json().encode()
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "rocpd"])
-def test_launches_are_numbered_by_build_of_a_kernel_as_filters_count_them(bench, collect, kind):
+def test_launches_are_numbered_by_build_of_a_kernel_as_filters_count_them(bench, collect):
     """Triton compiles one name several times: rocprofv3 counts the launches of each build from 1."""
     other = {"kernel": "copy", "code_object": 2}
     launches: list[dict[str, object]] = [{"kernel": "copy"}, other, {"kernel": "copy"}, {"kernel": "fma"}, other, other]
-    done = bench.load(collect("--kernel-trace", "--output-format", kind, launches=launches))
+    done = bench.load(collect("--kernel-trace", "--output-format", "rocpd", launches=launches))
     assert bench.column(done, "dispatches", "iteration") == [1, 1, 2, 1, 2, 3]
     counted = collect(
         "--pmc", "SQ_WAVES", "--kernel-iteration-range", "[2]", "--output-format", "csv", launches=launches
     )
     (file,) = counted.rglob("*counter_collection.csv")
     assert sorted(int(r["Dispatch_Id"]) for r in csv.DictReader(file.open())) == [3, 5]
-
-
-def test_launches_that_were_filtered_have_no_number(bench, writer):
-    writer.counters("out/1", run(*repeated(2, Launch(), X_A=[1.0, 2.0])))
-    done = bench.load(bench.folder / "out")
-    with pytest.raises(duckdb.BinderException):
-        bench.column(done, "dispatches", "iteration")
 
 
 def test_a_program_may_fork_and_every_process_has_its_ranges(bench, tmp_path):

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 
+from rooflens.tests.support.bench import Bench
 from rooflens.tools.base.profile_files import is_inside
 
 _HOST = "kind IN ('api', 'sync', 'alloc')"
@@ -19,14 +20,15 @@ def _table(folder, kind):
         return list(csv.DictReader(rows))
 
 
-@pytest.fixture(params=["csv", "json", "db"])
-def traced(request, bench, shared, tmp_path):
+@pytest.fixture(scope="module", params=["csv", "json", "db"])
+def traced(request, shared, tmp_path_factory):
     """A recording with everything traced, from one of its formats; and the folder of all."""
     folder = shared / "rocprofv3" / "sys_trace"
+    bench = Bench(tmp_path_factory.mktemp("traced"))
     shutil.copytree(
-        folder, tmp_path / "out", ignore=lambda _, names: [n for n in names if not n.endswith(request.param)]
+        folder, bench.folder / "out", ignore=lambda _, names: [n for n in names if not n.endswith(request.param)]
     )
-    return bench, bench.load(tmp_path / "out"), folder
+    return bench, bench.load(bench.folder / "out"), folder
 
 
 def test_every_call_of_the_files_is_an_event_with_its_times(traced):
@@ -103,16 +105,6 @@ def test_a_database_of_rocprof_sys_has_calls_ranges_and_samples(bench, shared):
     calls = dict(bench.rows(done, "events", "correlation, name", "category IN ('launch', 'copy')"))
     assert [calls[c] for c in bench.column(done, "events", "correlation", "kind = 'kernel'")] == ["hipLaunchKernel"]
     assert all("KEY" not in str(row) for row in bench.rows(done, "events"))
-
-
-def test_ranges_without_any_launch_or_call_are_a_profile(bench, tmp_path):
-    """As --marker-trace alone leaves of a program that used no GPU."""
-    head = "Domain,Function,Process_Id,Thread_Id,Correlation_Id,Start_Timestamp,End_Timestamp"
-    rows = (f"MARKER_CORE_RANGE_API,step,7,7,{n},{n}00,{n}50" for n in (1, 2))
-    (tmp_path / "7_marker_api_trace.csv").write_text("\n".join([head, *rows]) + "\n")
-    done = bench.load(tmp_path)
-    assert (done.dispatches, done.events) == (0, 0)
-    assert sorted(bench.rows(done, "ranges", "name, start_ns, end_ns")) == [("step", 100, 150), ("step", 200, 250)]
 
 
 def test_a_name_that_holds_a_nul_is_inside_of_nothing(tmp_path):

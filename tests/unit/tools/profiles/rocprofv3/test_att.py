@@ -1,23 +1,17 @@
-"""Thread traces that rocprofv3 decoded: executions, cycles, lines and what waits waited for, of every instruction."""
+"""Thread traces that rocprofv3 decoded: what find_hotspots tells of them, and which files of theirs are opened."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.hotspots.kernels import sampled_kernels
 from rooflens.analysis.workload import Workload
-from rooflens.tests.made.rocprofv3 import Launch, Writer, run
 from rooflens.tools.find_hotspots import find_hotspots
 
 HEADER = "ISA, _, LineNumber, Source, Codeobj, Vaddr, Hit, Latency, Stall, Idle"
-NEWER = f"{HEADER}, ServiceType, Issued, Stalled, NotIssuedReasons"
 SOURCE = "/src/app/k.hip"
 KERNEL = "dots(float*, float const*, int)"
 CODE: list[list[Any]] = [
@@ -51,75 +45,15 @@ def written(folder: Path, code: Sequence[Sequence[Any]] = CODE, header: str = HE
     return ui
 
 
-def as_csv(file: Path, code: Sequence[Sequence[Any]] = CODE) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("w", newline="", encoding="utf-8") as handle:
-        out = csv.writer(handle)
-        out.writerow(["CodeObj", "Vaddr", "Instruction", "Hitcount", "Latency", "Stall", "Idle", "Source"])
-        out.writerows([r[4], r[5], r[0], *r[6:10], r[3]] for r in code)
-    return file
-
-
-COLUMNS = '"offset", class, source_line, executed, latency_cycles, stall_cycles, idle_cycles, target, waits_for'
-EXPECTED = [
-    (0x1D40, "global_load", 12, 64, 512, 128, 0, None, None),
-    (0x1D48, "constant_load", 12, 64, 300, 10, 0, None, None),
-    (0x1D50, "valu", 3, 64, 256, 0, 5, None, None),
-    (0x1D68, "wait", 12, 64, 90_000, 89_000, 0, None, f"{0x1D40},{0x1D48}"),
-    (0x1D70, "branch", 11, 64, 256, 0, 0, 0x1D40, None),
-]
-
-
-def test_a_decoded_trace_tells_cycles_lines_and_what_waits_waited_for(bench: Any) -> None:
+def test_the_hot_line_of_a_trace_is_told_in_cycles_with_those_before_an_instruction(bench: Any) -> None:
     done = bench.load(written(bench.folder))
-    assert (done.format, done.dispatches) == ("rocprofv3", 0)
-    assert bench.rows(done, "instructions", COLUMNS) == EXPECTED
-    assert set(bench.rows(done, "instructions", "kernel, code_object, launches")) == {(KERNEL, "code object 2", 1)}
-    assert bench.rows(done, "instructions", "inlined", "inlined IS NOT NULL") == [(f"at {SOURCE}:11",)]
-    lines = dict(bench.rows(done, "source_lines", 'source_line, "text"'))
-    assert lines[12] == "line 12 of k" and len(lines) == 32
-    assert any("of the traced waves" in note for note in done.notes)
-
-
-def test_the_hot_line_of_a_trace_is_told_in_cycles(bench: Any) -> None:
-    bench.load(written(bench.folder))
     found = find_hotspots(bench.store)
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
     assert (first["line"], first["source"]) == ("k.hip:12", "line 12 of k")
     assert first["pct"] > 95 and first["executed"] == 64
     assert found.samples == 0 and any("thread trace" in note for note in found.notes)
-
-
-def test_cycles_of_a_kernel_include_those_that_waves_were_idle_before_an_instruction(bench: Any) -> None:
-    done = bench.load(written(bench.folder))
     (kernel,) = sampled_kernels(Workload(bench.store, bench.store.resolve(done.workload)))
-    assert kernel.cycles == sum(latency + idle for _, _, _, _, latency, _, idle, _, _ in EXPECTED) == 91_329
-
-
-def test_statistics_alone_give_the_same_but_what_the_waves_saw(bench: Any) -> None:
-    done = bench.load(as_csv(bench.folder / f"stats_{UI}.csv"))
-    # Without waves the order of instructions tells: the newest of each kind.
-    assert bench.rows(done, "instructions", COLUMNS) == EXPECTED
-
-
-def test_a_trace_beside_launches_belongs_to_the_one_that_it_names(bench: Any) -> None:
-    made = run(Launch("first"), Launch("dots_as_launched", grid=(128, 1, 1)), Launch("third"))
-    Writer(bench.folder / "in").trace("4711", made)
-    written(bench.folder / "in")
-    as_csv(bench.folder / "in" / f"stats_{UI}.csv")
-    done = bench.load(bench.folder / "in")
-    assert done.dispatches == 3
-    assert set(bench.rows(done, "instructions", "kernel, launch")) == {("dots_as_launched", 1)}
-    assert len(bench.rows(done, "instructions")) == 5
-
-
-def test_samples_in_the_newer_layout_are_samples_and_no_cycles(bench: Any) -> None:
-    code = [[*row, 2, issued, stalled, [0] * 8] for row, issued, stalled in zip(CODE, range(6), range(6), strict=True)]
-    done = bench.load(written(bench.folder, code, NEWER))
-    assert bench.manifest(done).samples == 2 * (1 + 2 + 3 + 4 + 5)
-    rows = bench.rows(done, "samples", "issued, stall_reason, count", f'"offset" = {0x1D68}')
-    assert sorted(rows) == [(False, None, 4), (True, "issued", 4)]
-    assert set(bench.rows(done, "instructions", "executed, latency_cycles")) == {(None, None)}
+    assert kernel.cycles == sum(latency + idle for *_, latency, _, idle in CODE) == 91_329
 
 
 CALLED, OTHER = 0x1E00, 0x1F00
@@ -135,12 +69,8 @@ SEVERAL: list[list[Any]] = [
 ]
 
 
-@pytest.mark.parametrize("stated", ["json", "csv"])
-def test_kernels_traced_in_one_go_are_apart_and_a_called_function_belongs_to_its_kernel(
-    stated: str, bench: Any
-) -> None:
-    file = bench.folder / f"stats_{UI}.csv"
-    bench.load(written(bench.folder, SEVERAL) if stated == "json" else as_csv(file, SEVERAL))
+def test_kernels_traced_in_one_go_have_hot_lines_of_their_own(bench: Any) -> None:
+    bench.load(written(bench.folder, SEVERAL))
     first = find_hotspots(bench.store)
     assert first.kernel == KERNEL and [row[1] for row in first.kernels.rows] == ["mul(float*)"]
     assert "k.h:9" in [row[0] for row in first.hotspots.rows]
@@ -150,22 +80,13 @@ def test_kernels_traced_in_one_go_are_apart_and_a_called_function_belongs_to_its
     assert (mul["line"], mul["pct"], mul["why"]) == ("k.hip:30", 80.0, "issued 88 %, other 12 %")
 
 
-def test_of_kernels_traced_in_one_go_the_launch_is_that_of_its_own_kernel_alone(bench: Any) -> None:
-    Writer(bench.folder / "in").trace("4711", run(Launch("first"), Launch("mul(float*)", grid=(128, 1, 1))))
-    written(bench.folder / "in", SEVERAL)
-    done = bench.load(bench.folder / "in")
-    rows = bench.rows(done, "instructions", "kernel, launch, count(*) OVER (PARTITION BY kernel)")
-    assert set(rows) == {("mul(float*)", 1, 3), (KERNEL, None, 7)}
-
-
-def test_what_waits_waited_for_is_read_as_rocprofv3_writes_it(bench: Any) -> None:
+def test_cycles_of_a_wait_are_those_of_what_it_waited_for(bench: Any) -> None:
     """Beside each instruction that was waited for it writes 0, however often that was."""
     ui = written(bench.folder)
     (ui / "se0_sm0_sl0_wv0.json").write_text(
         json.dumps({"wave": {"begin": 0, "end": 9, "cu": 1, "waitcnt": [[5, [[3, 0]]], [5, [[3, 0]]]]}})
     )
-    done = bench.load(ui)
-    assert bench.rows(done, "instructions", "waits_for", f'"offset" = {0x1D68}') == [(str(0x1D48),)]
+    bench.load(ui)
     found = find_hotspots(bench.store, by="instruction")
     first = dict(zip(found.hotspots.columns, found.hotspots.rows[0], strict=True))
     assert "s_load_dword" in first["instruction"] and found.launches_sampled == 1
@@ -176,39 +97,6 @@ def test_a_trace_without_a_wave_says_what_to_trace_instead(bench: Any) -> None:
     assert any("--att-target-cu" in warning for warning in done.warnings)
     found = find_hotspots(bench.store)
     assert found.hotspots.rows == [] and any("no wave of this kernel was observed" in note for note in found.notes)
-
-
-def test_one_damaged_trace_is_named_and_the_others_are_read(bench: Any) -> None:
-    written(bench.folder / "in")
-    other = written(bench.folder / "in", name="ui_output_agent_4711_dispatch_3")
-    (other / "code.json").write_text((other / "code.json").read_text()[:200])
-    done = bench.load(bench.folder / "in")
-    assert len(bench.rows(done, "instructions")) == 5
-    assert any("dispatch_3/code.json is damaged" in warning for warning in done.warnings)
-    with pytest.raises(Problem, match="damaged"):
-        bench.load(other)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        [],
-        [["s_nop 0"]],
-        [[None] * 10, [{}] * 10, [[]] * 10],
-        [["s_nop 0", 0, 1, 5, "2", -8, -1, 2**80, "many", 1.5]],
-        [["x" * 100_000, 0, 1, "y" * 100_000, 2, 16, 1, 1, 1, 1]],
-        [[{"a": 1}, 0, 1, "a:1", 2, 2**61, 1, 1, 1, 1]],
-    ],
-)
-def test_odd_rows_are_left_out_or_refused_in_words(code: list[Any], bench: Any) -> None:
-    ui = written(bench.folder, code)
-    try:
-        done = bench.load(ui)
-    except Problem as problem:
-        assert "trace" in problem.text
-    else:
-        for offset, executed in bench.rows(done, "instructions", '"offset", executed'):
-            assert (offset is None or offset >= 0) and (executed is None or executed >= 0)
 
 
 def test_copies_of_sources_are_read_from_the_folder_only(bench: Any) -> None:

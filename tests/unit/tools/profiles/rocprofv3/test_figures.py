@@ -48,7 +48,7 @@ def test_metrics_agree_with_those_of_the_reader_of_rocprof_compute(bench, writer
     assert {k: agent[k] for k in sysinfo} == sysinfo
     metrics = [m.name for m in catalog.metrics("gfx942") if m.per == "dispatch"]
     found = {
-        done.workload: {f.name: f.value for f in evaluate(bench.store, bench.manifest(done), metrics)}
+        done.workload: {f.name: f.value for f in evaluate(bench.store, bench.manifest(done), metrics, quartiles=False)}
         for done in (ours, theirs)
     }
     known = {name: value for name, value in found[theirs.workload].items() if value is not None}

@@ -11,7 +11,6 @@ from rooflens.analysis.base.problems import BadInput, LimitExceeded
 from rooflens.tests.made.rocpd import write_rocpd
 from rooflens.tests.made.rocprofv3 import Launch, repeated, run
 from rooflens.tools.profiles.parsing import sqlite_database as rocpd
-from rooflens.tools.profiles.rocprofv3.read import detect
 
 RUN = run(*repeated(2, Launch("k(int)"), SQ_INSTS_VALU=[1.0, 2.0]))
 CANARY = "TOKEN=canary-7f3a91c4"
@@ -122,16 +121,6 @@ def test_a_query_that_works_long_for_its_first_row_is_not_interrupted(database):
         assert db.rows("SELECT * FROM slow") == [(2**21,)]
 
 
-def test_more_rows_than_a_file_can_hold_are_refused(bench, database):
-    joins = " ".join(f"CROSS JOIN rocpd_info_agent_{{suffix}} a{i}" for i in range(20))
-    file = database(
-        "DROP VIEW rocpd_pmc_event",
-        f"CREATE VIEW rocpd_pmc_event AS SELECT e.* FROM rocpd_pmc_event_{{suffix}} e {joins}",
-    )
-    with pytest.raises(BadInput, match="more rows than the file can contain"):
-        bench.load(file)
-
-
 @pytest.mark.parametrize("name", ["4711_results.db", "before.db"])
 def test_a_locked_database_is_refused(bench, database, name):
     file = database().rename(bench.folder / name)
@@ -152,12 +141,12 @@ def test_a_database_that_is_still_written_is_refused(bench, database, suffix):
         bench.load(file)
 
 
-@pytest.mark.parametrize("size", [0, 10, 100, 5000, -4096, -1])
-def test_a_cut_database_is_refused_in_words(bench, database, size):
+@pytest.mark.parametrize("size", [-4096, -1])
+def test_a_database_without_its_end_is_refused_in_words(bench, database, size):
     file = database()
     content = file.read_bytes()
-    file.write_bytes(content[: size if size >= 0 else len(content) + size])
-    with pytest.raises(BadInput, match="empty|damaged|not a database|layout") as found:
+    file.write_bytes(content[:size])
+    with pytest.raises(BadInput, match="damaged") as found:
         bench.load(file)
     assert "sqlite3" not in found.value.text and bench.is_clean()
 
@@ -173,39 +162,3 @@ def test_random_bytes_in_the_middle_are_no_crash(bench, database):
             bench.load(file)
         except BadInput as problem:
             assert "4711_results.db" in problem.text
-
-
-def test_another_sqlite_file_is_no_profile(bench, tmp_path):
-    con = sqlite3.connect(tmp_path / "notes.db")
-    con.execute("CREATE TABLE notes (text)")
-    con.commit()
-    con.close()
-    assert not detect(tmp_path / "notes.db")
-    with pytest.raises(BadInput, match="SQLite"):
-        bench.load(tmp_path / "notes.db")
-    with pytest.raises(BadInput, match="not an output of rocprofv3"):
-        bench.load(tmp_path / "notes.db", format="rocprofv3")
-
-
-def test_another_layout_is_said_plainly(bench, database):
-    file = database("ALTER TABLE rocpd_kernel_dispatch_{suffix} RENAME COLUMN dispatch_id TO number")
-    with pytest.raises(BadInput, match="an unknown database layout"):
-        bench.load(file)
-
-
-def test_text_in_number_columns_is_no_crash(bench, database):
-    file = database(
-        "UPDATE rocpd_kernel_dispatch_{suffix} SET grid_size_x = 'many', private_segment_size = NULL WHERE id = 1",
-        "UPDATE rocpd_info_kernel_symbol_{suffix} SET display_name = CAST(x'ff00fe1b5b33316d41' AS TEXT)",
-        "UPDATE rocpd_info_agent_{suffix} SET extdata = 'no json'",
-    )
-    done = bench.load(file)
-    assert bench.rows(done, "dispatches", "grid, scratch_bytes", "dispatch_id = 1") == [(0, None)]
-    assert "\x1b" not in bench.column(done, "dispatches", "kernel")[0]
-    assert bench.manifest(done).facts.get("cu_per_gpu") is None
-
-
-def test_instances_without_a_value_do_not_hide_the_others(bench, database):
-    file = database("INSERT INTO rocpd_pmc_event_{suffix} SELECT NULL, guid, event_id, pmc_id, NULL, '{}' "
-                    "FROM rocpd_pmc_event_{suffix}")  # fmt: skip
-    assert bench.column(bench.load(file), "counters", "SQ_INSTS_VALU") == [1.0, 2.0]

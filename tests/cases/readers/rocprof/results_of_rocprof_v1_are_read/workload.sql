@@ -1,0 +1,1 @@
+SELECT tool, arch, dispatches, kernels FROM workloads

@@ -1,0 +1,1 @@
+SELECT dispatch_id, duration_ns FROM dispatches ORDER BY ALL

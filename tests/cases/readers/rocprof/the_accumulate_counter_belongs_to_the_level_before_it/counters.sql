@@ -1,0 +1,1 @@
+SELECT * EXCLUDE (workload) FROM counters ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT ceiling, value FROM ceilings ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, "duration_ns@timestamps" FROM counters ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, SQ_LEVEL_WAVES_ACCUM FROM counters ORDER BY ALL

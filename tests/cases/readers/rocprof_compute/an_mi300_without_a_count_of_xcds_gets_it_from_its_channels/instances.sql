@@ -1,0 +1,1 @@
+SELECT counter, xcd, instance, value FROM counter_instances ORDER BY ALL

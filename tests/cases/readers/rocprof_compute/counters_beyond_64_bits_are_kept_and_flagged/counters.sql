@@ -1,0 +1,1 @@
+SELECT dispatch_id, SQ_BUSY_CYCLES FROM counters ORDER BY ALL

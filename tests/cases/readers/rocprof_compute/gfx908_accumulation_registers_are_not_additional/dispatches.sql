@@ -1,0 +1,1 @@
+SELECT dispatch_id, vgpr, agpr FROM dispatches ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, SQ_WAVES, TCC_HIT_sum, SQ_BUSY_CYCLES FROM counters ORDER BY ALL

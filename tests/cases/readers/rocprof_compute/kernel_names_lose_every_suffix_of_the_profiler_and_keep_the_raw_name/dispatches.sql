@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel, kernel_raw, ordinal FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel FROM dispatches ORDER BY ALL

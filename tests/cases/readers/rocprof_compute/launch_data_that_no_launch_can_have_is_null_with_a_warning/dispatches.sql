@@ -1,0 +1,1 @@
+SELECT dispatch_id, vgpr, workgroup_size FROM dispatches ORDER BY ALL

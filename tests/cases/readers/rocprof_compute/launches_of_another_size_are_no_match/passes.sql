@@ -1,0 +1,1 @@
+SELECT name, dispatches, matched, unmatched FROM passes ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT tool, arch, device, dispatches, kernels FROM workloads

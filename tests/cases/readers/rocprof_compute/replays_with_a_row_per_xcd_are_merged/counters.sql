@@ -1,0 +1,1 @@
+SELECT dispatch_id, SQ_WAVES FROM counters ORDER BY dispatch_id

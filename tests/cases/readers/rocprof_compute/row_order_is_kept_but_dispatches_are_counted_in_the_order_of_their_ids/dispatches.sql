@@ -1,0 +1,1 @@
+SELECT dispatch_id, ordinal FROM dispatches

@@ -1,1 +1,0 @@
-SELECT grid FROM dispatches ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, lds_bytes, duration_ns FROM dispatches ORDER BY dispatch_id

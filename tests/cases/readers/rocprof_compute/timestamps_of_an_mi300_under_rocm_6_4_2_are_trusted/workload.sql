@@ -1,0 +1,1 @@
+SELECT arch, tool_version FROM workloads

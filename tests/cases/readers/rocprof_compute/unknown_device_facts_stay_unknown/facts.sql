@@ -1,0 +1,1 @@
+SELECT fact, value FROM facts ORDER BY fact

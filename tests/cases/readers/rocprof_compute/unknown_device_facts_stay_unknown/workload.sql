@@ -1,0 +1,1 @@
+SELECT tool, tool_version, arch, device, host, command FROM workloads

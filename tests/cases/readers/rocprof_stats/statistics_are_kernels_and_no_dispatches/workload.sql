@@ -1,0 +1,1 @@
+SELECT tool, format, kernels, dispatches FROM workloads

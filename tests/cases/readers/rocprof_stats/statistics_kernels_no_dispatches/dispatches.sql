@@ -1,1 +1,0 @@
-SELECT * EXCLUDE (workload) FROM kernel_stats ORDER BY kernel

@@ -1,0 +1,1 @@
+SELECT count(*) AS launches FROM dispatches

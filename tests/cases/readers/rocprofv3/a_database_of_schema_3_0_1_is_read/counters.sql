@@ -1,0 +1,1 @@
+SELECT dispatch_id, SQ_INSTS_VALU FROM counters ORDER BY dispatch_id

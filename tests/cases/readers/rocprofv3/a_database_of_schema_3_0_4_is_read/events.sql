@@ -1,0 +1,1 @@
+SELECT kind, count(*) AS events FROM events GROUP BY kind ORDER BY kind

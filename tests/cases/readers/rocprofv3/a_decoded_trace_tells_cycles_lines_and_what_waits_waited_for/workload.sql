@@ -1,0 +1,1 @@
+SELECT format, dispatches FROM workloads

@@ -1,0 +1,1 @@
+SELECT pid, kind, category, count(*) AS calls FROM events GROUP BY ALL ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatches, kernels, events FROM workloads

@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel, device_id, start_ns, end_ns, graph, graph_node FROM dispatches ORDER BY dispatch_id

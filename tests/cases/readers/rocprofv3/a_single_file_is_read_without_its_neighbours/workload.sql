@@ -1,0 +1,1 @@
+SELECT arch, dispatches FROM workloads

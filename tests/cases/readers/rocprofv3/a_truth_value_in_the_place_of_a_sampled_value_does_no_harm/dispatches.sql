@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel, duration_ns FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT counter, "timestamp", "position", xcd, shader_engine, instance, value FROM counter_samples ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, X_A FROM counters ORDER BY ALL

@@ -1,0 +1,1 @@
+SELECT dispatch_id, device_id, agpr, duration_ns FROM dispatches ORDER BY dispatch_id

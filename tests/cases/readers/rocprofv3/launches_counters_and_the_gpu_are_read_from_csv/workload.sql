@@ -1,0 +1,1 @@
+SELECT format, arch, device, dispatches, kernels FROM workloads

@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel, ordinal, iteration FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT rank, host, dispatches FROM workloads

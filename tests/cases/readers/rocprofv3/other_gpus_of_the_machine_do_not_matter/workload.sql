@@ -1,0 +1,1 @@
+SELECT arch, device FROM workloads

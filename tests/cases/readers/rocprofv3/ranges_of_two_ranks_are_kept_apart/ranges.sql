@@ -1,0 +1,1 @@
+SELECT count(*) AS ranges, count(DISTINCT pid) AS processes FROM ranges

@@ -1,0 +1,1 @@
+SELECT dispatches, events FROM workloads

@@ -1,0 +1,1 @@
+SELECT rank, pid, dispatches FROM ranks ORDER BY rank

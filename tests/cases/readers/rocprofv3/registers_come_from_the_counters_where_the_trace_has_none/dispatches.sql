@@ -1,0 +1,1 @@
+SELECT dispatch_id, vgpr, agpr, sgpr, lds_bytes FROM dispatches ORDER BY ALL

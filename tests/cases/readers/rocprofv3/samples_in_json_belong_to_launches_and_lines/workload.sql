@@ -1,0 +1,1 @@
+SELECT samples FROM workloads

@@ -1,0 +1,1 @@
+SELECT "offset", issued, stall_reason, count FROM samples ORDER BY ALL

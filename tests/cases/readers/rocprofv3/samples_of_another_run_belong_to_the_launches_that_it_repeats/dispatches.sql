@@ -1,0 +1,1 @@
+SELECT dispatch_id, kernel, grid, launch FROM dispatches ORDER BY dispatch_id

@@ -1,0 +1,1 @@
+SELECT dispatches, samples FROM workloads

@@ -1,0 +1,1 @@
+SELECT dispatch_id, pid, kernel FROM dispatches ORDER BY dispatch_id

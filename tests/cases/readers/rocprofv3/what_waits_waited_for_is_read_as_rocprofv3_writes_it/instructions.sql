@@ -1,0 +1,1 @@
+SELECT "offset", instruction, waits_for FROM instructions ORDER BY ALL
