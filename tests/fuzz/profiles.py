@@ -17,6 +17,7 @@ from typing import Any
 import msgpack
 from hypothesis import strategies as st
 
+from rooflens.tests.cases.readers.case import FOLDER as CASES
 from rooflens.tests.fuzz.mutations import CELLS, Draw, few, lines, octets, packed, table, tree
 from rooflens.tests.made.cupti import END, START, Recording
 from rooflens.tests.made.rocpd import write_rocpd
@@ -24,7 +25,6 @@ from rooflens.tests.made.rocprofv3 import Launch, Writer, repeated, run
 from rooflens.tests.support.bench import SYSINFO
 from rooflens.tests.support.ncu_pages import DATA, LAUNCH
 from rooflens.tests.unit.tools.code_objects.test_codeobject import BUNDLE, HSACO, elf, note
-from rooflens.tests.unit.tools.profiles.perf.test_read import PUBLISHED
 
 RUN = run(
     *repeated(3, Launch("k(int, char)"), SQ_WAVES=[16.0, 17.0, 18.0], TCC_HIT=[1.0, 2.0, 3.0]),
@@ -240,6 +240,7 @@ def ncu_report(draw: Draw) -> Spoilt:
     return Spoilt({"report.ncu-rep": octets(draw, whole, 1)}, "report.ncu-rep", 5)
 
 
+_LISTING = CASES / "perf" / "the_published_listing_is_read_as_it_stands" / "profile" / "stat.txt"
 _TABLE = """# started on Sat Nov 21 10:00:00 2026
 
 3691580000,ns,duration_time,3691580000,100.00,,
@@ -259,7 +260,7 @@ _JSON = "\n".join(
 def perf(draw: Draw) -> Spoilt:
     form = draw(st.integers(0, 3))
     if form == 0:
-        content = lines(draw, PUBLISHED)
+        content = lines(draw, _LISTING.read_text(encoding="utf-8"))
     elif form == 1:
         content = lines(draw, _TABLE.replace(",", draw(st.sampled_from(",;|\t:^"))))
     elif form == 2:

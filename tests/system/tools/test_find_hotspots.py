@@ -13,8 +13,8 @@ from rooflens.analysis.hotspots.ranking import quotes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.server.mcp import toolbox
+from rooflens.tests.made.source_page import block, imported, page
 from rooflens.tests.system.server.test_hostile_text import PAYLOADS, active, strings
-from rooflens.tests.unit.tools.profiles.ncu.test_code import block, imported, page
 from rooflens.tools.base.results import Table
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.find_hotspots import HotspotsResult, find_hotspots

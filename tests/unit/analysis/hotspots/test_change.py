@@ -10,7 +10,7 @@ import pytest
 from rooflens.analysis.hotspots.profile_changes import LineChanges, changes
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.unit.tools.profiles.ncu.test_code import page
+from rooflens.tests.made.source_page import page
 from rooflens.tools.import_profile import import_profile
 
 HEADER = ["Address", "Source", "File", "Line", "# Samples", "Instructions Executed", "stall_wait", "stall_barrier"]
