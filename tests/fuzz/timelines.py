@@ -12,12 +12,10 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
+from rooflens.tests.cases.readers.case import FOLDER as CASES
 from rooflens.tests.fuzz import host, profiles, samples
 from rooflens.tests.fuzz.mutations import Draw, few, octets, packed, table, tree
 from rooflens.tests.fuzz.profiles import Spoilt
-from rooflens.tests.made import nsys as nsys_made
-from rooflens.tests.made import perfetto as perfetto_made
-from rooflens.tests.made import xplane as xplane_made
 from rooflens.tests.made.chrome import step, trace
 
 _LANES = [
@@ -44,14 +42,26 @@ def chrome(draw: Draw) -> Spoilt:
     return Spoilt({"t.json": packed(draw, text)}, draw(st.sampled_from(["", "t.json"])))
 
 
+_PERFETTO = CASES / "perfetto" / "a_trace_of_rocprof_sys_becomes_events_ranges_launches_and_samples" / "profile"
+_XPLANE = CASES / "xplane" / "every_kind_of_line_becomes_rows" / "profile"
+_NSYS = CASES / "nsys" / "calls_samples_and_waits_have_stacks_with_the_outermost_frame_first" / "profile"
+
+
+def _content(folder: Path, kind: str) -> bytes:
+    """The file of a kind in the profile of a case."""
+    return next(iter(sorted(folder.rglob(f"*.{kind}")))).read_bytes()
+
+
 @st.composite
 def perfetto(draw: Draw) -> Spoilt:
-    return Spoilt({"t.pftrace": octets(draw, perfetto_made.trace(), 1)}, draw(st.sampled_from(["", "t.pftrace"])), 20)
+    return Spoilt(
+        {"t.pftrace": octets(draw, _content(_PERFETTO, "pftrace"), 1)}, draw(st.sampled_from(["", "t.pftrace"])), 20
+    )
 
 
 @st.composite
 def xplane(draw: Draw) -> Spoilt:
-    content = octets(draw, xplane_made.space(), 1)
+    content = octets(draw, _content(_XPLANE, "pb"), 1)
     return Spoilt({"t.xplane.pb": content}, draw(st.sampled_from(["", "t.xplane.pb"])), 20)
 
 
@@ -62,10 +72,12 @@ _ODD = ["text", b"\xff\xfe\x00", 2**62, -(2**63), -1, 0, 1e308, float("inf"), No
 def nsys(draw: Draw) -> Spoilt:
     folder = Path(tempfile.mkdtemp())
     try:
-        file = nsys_made.stacks(folder / "r.sqlite")
+        file = folder / "r.sqlite"
+        file.write_bytes(_content(_NSYS, "sqlite"))
         con = sqlite3.connect(file, isolation_level=None)
+        tables = [row[0] for row in con.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
         for _ in range(draw(few)):
-            name = draw(st.sampled_from(sorted(nsys_made.TABLES | nsys_made.STACKS)))
+            name = draw(st.sampled_from(tables))
             columns = [row[1] for row in con.execute(f'PRAGMA table_info("{name}")')]
             how, column = draw(st.integers(0, 4)), draw(st.sampled_from(columns or ["id"]))
             with suppress(sqlite3.Error):
