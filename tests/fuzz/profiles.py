@@ -224,7 +224,7 @@ def ncu_raw(draw: Draw) -> Spoilt:
 
 @cache
 def _report() -> bytes:
-    return lzma.decompress((DATA / "small.ncu-rep.xz").read_bytes())
+    return lzma.decompress((DATA / "ncu" / "small.ncu-rep.xz").read_bytes())
 
 
 @st.composite

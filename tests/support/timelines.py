@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import duckdb
-
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.tables import schema
 
@@ -81,7 +80,7 @@ class Made:
 
 def publish(store: Store, made: Made, name: str = "made", **manifest: Any) -> Manifest:
     """A workload of a timeline alone."""
-    with store.draft() as folder, duckdb.connect() as con:
+    with store.draft() as folder, connect() as con:
         host = [(name, getattr(made, name), [*schema()[name].columns][1:]) for name in ("host_stacks", "host_samples")]
         for table, rows, columns in (("events", made.events, EVENT), ("ranges", made.ranges, RANGE), *host):
             if not rows:
