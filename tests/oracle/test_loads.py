@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.tests import SHARED
-from rooflens.tests.unit.analysis.rooflines.test_loads import RECORDED, check_agreement
+from rooflens.tests.unit.analysis.rooflines.test_loads import HERE, SAMPLES, check_agreement
 
 
 def profiles() -> list[Path]:
@@ -19,7 +19,7 @@ def profiles() -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in profiles() if path not in RECORDED], ids=lambda p: "/".join(p.parts[-2:])
+    "path", [path for path in (*SAMPLES, *profiles()) if path not in HERE], ids=lambda p: "/".join(p.parts[-2:])
 )
 def test_roofline_and_diagnosis_say_the_same_of_every_recorded_kernel(path: Path, tmp_path: Path) -> None:
     check_agreement(path, tmp_path)

@@ -259,12 +259,12 @@ def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: i
                 assert one.next_counters, (one.kernel, gone)
 
 
-@pytest.mark.parametrize(("name", "rounds"), [("h200", 3), ("frameworks", 3), ("yax_before", 10), ("matmul_fp64", 4)])
+@pytest.mark.parametrize(("name", "rounds"), [("h200", 1), ("yax_before", 5)])
 def test_taking_counters_away_never_gives_another_confident_verdict(name: str, rounds: int, store: Store) -> None:
     check_that_less_is_never_surer(store, name, rounds, 1)
 
 
-@pytest.mark.parametrize(("name", "rounds"), [("labelled", 3), ("vcopy_MI100", 8), ("vcopy_MI200", 8)])
+@pytest.mark.parametrize(("name", "rounds"), [("labelled", 1), ("vcopy_MI200", 5)])
 def test_the_same_holds_for_recordings_of_both_vendors(name: str, rounds: int, recorded: Store) -> None:
     check_that_less_is_never_surer(recorded, name, rounds, 7)
 

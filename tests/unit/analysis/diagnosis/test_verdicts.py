@@ -41,7 +41,7 @@ def first(one: Diagnosis) -> str:
     return one.findings[0].claim
 
 
-@pytest.mark.parametrize("kernel", family("skewed work-groups"))
+@pytest.mark.parametrize("kernel", family("skewed work-groups")[::3])
 def test_work_that_is_uneven_between_work_groups_is_a_verdict_of_its_own(
     kernel: str, found: dict[str, Diagnosis]
 ) -> None:

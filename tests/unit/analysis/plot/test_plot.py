@@ -114,8 +114,17 @@ def drawn(name: str) -> Picture:
     return render((PICTURES | OTHERS)[name])
 
 
-@pytest.mark.parametrize("name", [*PICTURES, *OTHERS])
+SHOWN = ("roofline.png", "speed_of_light.png", "occupancy.png", "a crowd", "an extreme range")
+"""Pictures whose texts are examined here; tests/oracle examines the others."""
+
+
+@pytest.mark.parametrize("name", SHOWN)
 def test_no_text_leaves_the_figure_or_covers_another(name: str) -> None:
+    check_texts(name)
+
+
+def check_texts(name: str) -> None:
+    """Fail if a text leaves the figure or covers another."""
     assert outside(drawn(name)) == []
     assert collisions(drawn(name)) == []
 

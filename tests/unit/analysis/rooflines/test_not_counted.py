@@ -13,7 +13,7 @@ from rooflens.analysis.rooflines.roofline import build_roofline
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tests.support.rooflines import points, publish, scene
 
-TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1151", "sm_75", "sm_90", "sm_120")
+TARGETS = ("gfx908", "gfx950", "gfx1151", "sm_90")
 """Those whose formulas differ; the others are like one of these."""
 
 

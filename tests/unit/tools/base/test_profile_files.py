@@ -30,7 +30,7 @@ def test_a_gzip_of_countless_small_members_is_refused_at_once(tmp_path: Path, re
         read(path)
 
 
-@pytest.mark.parametrize("padding", [0, 1, 512, 1 << 14, 40_000])
+@pytest.mark.parametrize("padding", [0, 40_000])
 def test_members_of_usual_size_are_read_completely_and_zeros_after_them_are_padding(
     tmp_path: Path, padding: int
 ) -> None:
