@@ -17,7 +17,6 @@ def main() -> int:
     options = argparse.ArgumentParser()
     options.add_argument("--launch", action="append", default=[], help="name, or JSON of a launch")
     options.add_argument("--fork", action="store_true", help="a second process launches the same")
-    options.add_argument("--helper", action="store_true", help="a second process launches nothing")
     options.add_argument("--status", type=int, default=0)
     options.add_argument("--fail-in", metavar="TEXT", help="status 5 where the profiler writes to a path with TEXT")
     options.add_argument("--sleep", type=float, default=0)
@@ -29,11 +28,11 @@ def main() -> int:
             file.write(json.dumps({"argv": sys.argv[1:], "cwd": str(Path.cwd()), "env": sorted(os.environ)}) + "\n")
     if given.say:
         print(given.say)
-    launches = given.launch or (DEFAULT if given.fork or given.helper else None)
-    if given.fork or given.helper:
+    launches = given.launch or (DEFAULT if given.fork else None)
+    if given.fork:
         child = os.fork()
         if not child:
-            _launch([] if given.helper else launches)
+            _launch(launches)
             os._exit(0)
         os.waitpid(child, 0)
     _launch(launches)

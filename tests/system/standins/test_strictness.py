@@ -18,8 +18,7 @@ import pytest
 
 from rooflens.tests.standins import application
 from rooflens.tests.standins.install import install
-from rooflens.tests.standins.options import VERSIONS
-from rooflens.tests.standins.setting import VARIABLE
+from rooflens.tests.standins.options import VERSIONS, parser
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 TRUE = ["/bin/true"]
@@ -64,12 +63,12 @@ def counters(folder: Path, pattern: str = "**/*counter_collection.csv") -> set[s
         (["--process-sync", "--kernel-trace"], "1.3.2"),
     ],
 )
-def test_an_option_is_unknown_before_its_version(run: Run, option: list[str], since: str) -> None:
+def test_an_option_is_unknown_before_its_version(option: list[str], since: str) -> None:
     order = list(VERSIONS)
-    before = order[order.index(since) - 1]
-    assert run(before, *option, "--", *TRUE).returncode == 2
-    if option[0] != "--extra-counters":
-        assert run(since, *option, "--", *TRUE).returncode == 0
+    before, first = (tuple(map(int, version.split("."))) for version in (order[order.index(since) - 1], since))
+    with pytest.raises(SystemExit, match="2"):
+        parser(before).parse_args(option)  # type: ignore[arg-type]
+    parser(first).parse_args(option)  # type: ignore[arg-type]
 
 
 def test_abbreviations_end_with_1_0(run: Run) -> None:
@@ -96,7 +95,7 @@ def test_stats_alone_is_fatal(run: Run) -> None:
     assert done.returncode == 1 and "No tracing options were enabled" in done.stderr
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ["0.4.0", "1.4.1"])
 def test_jobs_make_passes(run: Run, tmp_path: Path, version: str) -> None:
     one = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": ["GRBM_COUNT"]})
     done = run(version, "-i", one, "-d", "out", "--output-format", "csv", "--", *TRUE)
@@ -254,16 +253,6 @@ def test_the_csv_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, share
     for kind in ("kernel_trace", "kernel_stats", "agent_info"):
         real = next((shared / "rocprofv3" / "kernel_trace").glob(f"*_{kind}.csv"))
         assert (tmp_path / "o" / f"x_{kind}.csv").read_text().splitlines()[0] == real.read_text().splitlines()[0]
-
-
-@pytest.mark.parametrize(("trouble", "status"), [("exit", 3), ("no_output", 0), ("truncated", 0), ("zeros", 0)])
-def test_trouble_comes_on_request_and_where_asked(run: Run, tmp_path: Path, trouble: str, status: int) -> None:
-    line = ["--pmc", "SQ_WAVES", "-f", "csv", "-o", "x"]
-    assert run("1.0.0", *line, "-d", "good", "--", *TRUE, **{VARIABLE: f"{trouble}@bad"}).returncode == 0
-    assert run("1.0.0", *line, "-d", "bad", "--", *TRUE, **{VARIABLE: f"{trouble}@bad"}).returncode == status
-    good = (tmp_path / "good" / "x_counter_collection.csv").read_text()
-    bad = tmp_path / "bad" / "x_counter_collection.csv"
-    assert (bad.read_text() if bad.exists() else None) != good or trouble == "exit"
 
 
 def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,8 @@ from rooflens.tools.device.benchmarks import specs as table
 from rooflens.tools.device.benchmarks.measure import kernel_name
 from rooflens.tools.device.benchmarks.specs import BenchmarkSpec, build_of, ceilings
 
-ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
+ARCHS = ("gfx908", "gfx950")
+"""The first and the last; gfx90a has its proof by hiprtc, and the kernels that are refused are of gfx942."""
 
 
 def _compiled(arch: str, source: str, defines: dict[str, str], folder: Path) -> Path:
@@ -85,7 +86,6 @@ def test_writes_to_lds_are_waited_for_before_the_barrier(
     assert waits, lines[written : barrier + 1]
 
 
-_STORE_SUM = "if (keep == 1) out[(u64)GROUP * THREADS + LANE] = sum;"
 _TEMPORAL = {"__builtin_nontemporal_load((MEMORY(const vec4))p)": "*(MEMORY(const vec4))p"}
 _GENERIC = 'const vec4* q = p; asm volatile("" : "+v"(q)); return *q;'
 _PLAIN = {
@@ -105,14 +105,12 @@ def _spec(arch: str, name: str) -> BenchmarkSpec:
     ("name", "change", "defines", "said"),
     [
         ("hbm.read", _TEMPORAL, {}, "no loop holds the payload"),
-        ("vl1d.bw", {_STORE_SUM: ""}, {}, "no loop holds the payload"),
-        ("vl1d.bw", {"p += step;": ""}, {}, "no loop holds the payload"),
         ("vl1d.bw", {"return *(MEMORY(const vec4))p;": _GENERIC}, {}, "no loop holds the payload"),
         ("matrix.f16", {"if (keep == 1) {": "if (false) {"}, {}, "no loop holds the payload"),
         ("matrix.f16", {}, {"CHAINS": "16"}, "waves per SIMD"),
         ("hbm.copy", {}, {"UNROLL": "8"}, "16 payload instructions instead of 8"),
     ],
-    ids=["temporal", "no sink", "same address", "generic pointer", "dead product", "chains", "unroll"],
+    ids=["temporal", "generic pointer", "dead product", "chains", "unroll"],
 )  # fmt: skip
 def test_a_kernel_that_would_measure_something_else_is_refused(
     name: str, change: dict[str, str], defines: dict[str, str], said: str, tmp_path: Path
