@@ -81,27 +81,9 @@ def test_no_program_without_the_two_dashes(run: Run) -> None:
     assert "No application provided" in run("1.0.0", "--kernel-trace").stderr
 
 
-def test_the_last_pmc_wins_up_to_1_0_and_each_is_a_pass_later(run: Run, tmp_path: Path) -> None:
-    line = ["--pmc", "SQ_WAVES", "--pmc", "GRBM_COUNT", "--output-format", "csv", "-d"]
-    run("1.0.0", *line, "old", "--", *TRUE)
-    run("1.3.2", *line, "new", "--", *TRUE)
-    assert counters(tmp_path / "old") == {"GRBM_COUNT"}
-    assert counters(tmp_path / "new", "pass_1/**/*counter_collection.csv") == {"SQ_WAVES"}
-    assert counters(tmp_path / "new", "pass_2/**/*counter_collection.csv") == {"GRBM_COUNT"}
-
-
 def test_stats_alone_is_fatal(run: Run) -> None:
     done = run("1.0.0", "--stats", "--", *TRUE)
     assert done.returncode == 1 and "No tracing options were enabled" in done.stderr
-
-
-@pytest.mark.parametrize("version", ["0.4.0", "1.4.1"])
-def test_jobs_make_passes(run: Run, tmp_path: Path, version: str) -> None:
-    one = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": ["GRBM_COUNT"]})
-    done = run(version, "-i", one, "-d", "out", "--output-format", "csv", "--", *TRUE)
-    assert done.returncode == 0, done.stderr
-    assert counters(tmp_path / "out" / "pass_1") == {"SQ_WAVES"}
-    assert counters(tmp_path / "out" / "pass_2") == {"GRBM_COUNT"}
 
 
 def test_one_job_with_counters_is_pass_1_and_one_without_is_no_pass(run: Run, tmp_path: Path) -> None:
@@ -128,8 +110,6 @@ def test_too_many_counters_abort_and_since_2026_end(run: Run, tmp_path: Path) ->
     log = tmp_path / "log"
     app = [sys.executable, application.__file__, "--log", str(log), "--sleep", "20"]
     assert run("1.0.0", "--pmc", *three, "--", *app).returncode == -signal.SIGABRT
-    several = jobs(tmp_path, {"pmc": ["SQ_WAVES"]}, {"pmc": three})
-    assert run("1.0.0", "-i", several, "--", *TRUE).returncode == 1
     assert run("1.3.2", "--pmc", *three, "--", *app).returncode == 1
     assert run("1.0.0", "--pmc", *three[:2], "TD_TD_BUSY", "--", *TRUE).returncode == 0
 
@@ -197,16 +177,6 @@ def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subproce
     return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_rocprof_merges_its_groups_into_one_table(tmp_path: Path) -> None:
-    text = "pmc: SQ_WAVES TCC_HIT[0]\npmc: SQ_LEVEL_WAVES SQ_ACCUM_PREV_HIRES\nrange: 0:3\nkernel: vecCopy\n"
-    done = legacy(tmp_path, "rocprof", text, "-o", "out.csv", "--timestamp", "on")
-    assert done.returncode == 0, done.stdout
-    rows = list(csv.DictReader((tmp_path / "out.csv").open()))
-    assert [row["Index"] for row in rows] == ["0", "2"]
-    assert rows[0]["SQ_WAVES"] == "16384" and rows[0]["SQ_ACCUM_PREV_HIRES"] == "44799316"
-    assert int(rows[0]["EndNs"]) - int(rows[0]["BeginNs"]) == 20480
-
-
 @pytest.mark.parametrize(
     ("text", "arguments"),
     [
@@ -220,12 +190,3 @@ def test_rocprof_merges_its_groups_into_one_table(tmp_path: Path) -> None:
 )
 def test_rocprof_refuses(tmp_path: Path, text: str, arguments: list[str]) -> None:
     assert legacy(tmp_path, "rocprof", text, *arguments).returncode == 1
-
-
-def test_rocprofv2_has_a_folder_per_group(tmp_path: Path) -> None:
-    done = legacy(tmp_path, "rocprofv2", "pmc: SQ_WAVES\npmc: GRBM_COUNT\n", "-d", "out", "-o", "x")
-    assert done.returncode == 0, done.stdout
-    for folder, counter in (("pmc_1", "SQ_WAVES"), ("pmc_2", "GRBM_COUNT")):
-        rows = list(csv.DictReader((tmp_path / "out" / folder / "results_x.csv").open()))
-        assert len(rows) == 6 and float(rows[0][counter]) > 0
-    assert legacy(tmp_path, "rocprofv2", "pmc: SQ_WAVES\n", "--no-such", "x").returncode == 1

@@ -108,15 +108,6 @@ def test_the_deadline_ends_what_computes_for_ever() -> None:
         os.kill(pid, 0)
 
 
-@linux
-def test_processor_time_is_limited_by_the_system_too() -> None:
-    with started(works.burn, Limits(500_000_000, cpu_s=1)) as child:
-        child.receive()
-        with pytest.raises(ChildLost) as lost:
-            child.receive()
-    assert lost.value.was_killed
-
-
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     with started(works.write_file, path=str(tmp_path / "large")) as child:
         assert child.receive() == {"refused": "File too large"}

@@ -112,7 +112,8 @@ def test_a_supervisor_told_to_stop_does_not_wait_for_a_page(patient: Bench, ncu:
     supervisor = patient.state(run).supervisor
     assert supervisor
     os.kill(supervisor.pid, signal.SIGTERM)
-    assert patient.end(run).state == "failed" and gone(program)
+    state = patient.end(run)
+    assert state.state == "failed" and state.problem and "was stopped" in state.problem.what and gone(program)
 
 
 def test_a_running_step_tells_which_launch_it_measures(patient: Bench, ncu: str) -> None:

@@ -228,17 +228,6 @@ def test_a_reader_cleans_up_where_supervisor_and_starter_are_dead(
     bench.until(lambda: all(gone(p) for p in pids))
 
 
-def test_a_supervisor_told_to_stop_ends_its_run(bench: Bench) -> None:
-    run = bench.begin(bench.step("app", FAMILY))
-    pids = _family(bench, run)
-    supervisor = bench.state(run).supervisor
-    assert supervisor
-    os.kill(supervisor.pid, signal.SIGTERM)
-    state = bench.end(run)
-    assert state.state == "failed" and state.problem and "was stopped" in state.problem.what
-    assert all(gone(p) for p in pids)
-
-
 def test_stopping_everything_ends_queued_and_running_runs_at_once(bench: Bench) -> None:
     device = {"gpu-0": "GPU 0"}
     first = bench.begin(bench.step("app", FAMILY), devices=device)
