@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 import os
@@ -228,13 +227,6 @@ def _expand(name: str, env: dict[str, str], pid: int, ppid: int) -> str:
 
 def _write(setting: Setting, env: dict[str, str], folder: Path, process: Process) -> None:
     """Every format asked for."""
-    if env.get("ROCPROF_TRUNCATE_KERNELS") == "1":
-        short = [dataclasses.replace(c, launch=_short(c.launch)) for c in process.launches]
-        process = dataclasses.replace(process, launches=short)
-    if env.get("ROCPROF_DEMANGLE_KERNELS") == "0":
-        raw = [dataclasses.replace(c, launch=dataclasses.replace(c.launch, kernel=c.launch.mangled))
-               for c in process.launches]  # fmt: skip
-        process = dataclasses.replace(process, launches=raw)
     base = folder / process.prefix
     base.parent.mkdir(parents=True, exist_ok=True)
     for kind in dict.fromkeys(env["ROCPROF_OUTPUT_FORMAT"].split(",")):
@@ -246,8 +238,3 @@ def _write(setting: Setting, env: dict[str, str], folder: Path, process: Process
             write_rocpd.write(base, process)
         else:
             raise extra.Refused(f"the stand-in does not write {kind}")
-
-
-def _short(launched: Launch) -> Launch:
-    name = re.sub(r"^void\s+", "", re.sub(r"[<(].*$", "", launched.kernel))
-    return dataclasses.replace(launched, kernel=name)

@@ -43,6 +43,9 @@ def _run(setting: Setting, options: Options, app: list[str]) -> int:
     pid = int(options["pid"]) if options.get("pid") else None
     if not app and pid is None:
         _fatal(setting, "No application provided")
+    for option in ("truncate_kernels", "mangled_kernels"):
+        if options.get(option):
+            _fatal(setting, f"the stand-in does not write names as {option} would have them")
     traces = [t for t in TRACES if options.get(t)]
     for group, members in _GROUPS.items():
         if options.get(group):
@@ -147,11 +150,8 @@ def _optional(env: dict[str, str], options: Options) -> None:
             env[variable] = options[option]
     if options.get("kernel_iteration_range"):
         env["ROCPROF_KERNEL_FILTER_RANGE"] = ", ".join(options["kernel_iteration_range"])
-    for option in ("stats", "truncate_kernels"):
-        if options.get(option):
-            env[f"ROCPROF_{option.upper()}"] = "1"
-    if options.get("mangled_kernels"):
-        env["ROCPROF_DEMANGLE_KERNELS"] = "0"
+    if options.get("stats"):
+        env["ROCPROF_STATS"] = "1"
     if options.get("extra_counters") is not None:
         env["ROCPROF_EXTRA_COUNTERS_CONTENTS"] = Path(options["extra_counters"]).read_text(encoding="utf-8")
 
