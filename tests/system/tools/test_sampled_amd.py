@@ -34,10 +34,10 @@ def arguments(steps: int) -> list[str]:
 
 def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node: Node) -> None:
     node.has("1.3.2")
-    run = node.profile(*arguments(12), metrics=THREE, launches=3, budget_s=600)
+    run = node.profile(*arguments(20), metrics=THREE, launches=3, budget_s=600)
     assert run.state == "done", (run.problem, run.output)
     rows = node.rows(run.workload, "d.kernel", "d.grid", "d.vgpr", "d.duration_ns", *THREE)
-    assert len(rows) == 60 and all(row[3] for row in rows)
+    assert len(rows) == 100 and all(row[3] for row in rows)
     counted = [row for row in rows if row[4] is not None]
     assert all(None not in row for row in counted), "every pass counted the same launches"
     configurations = Counter(row[:3] for row in rows if row[0] != "rare")

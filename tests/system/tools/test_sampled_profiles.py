@@ -83,7 +83,7 @@ def records(found: Table) -> list[dict[str, Any]]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-@pytest.mark.parametrize(("by", "names"), [("kernel", ["*"]), ("launch", ["hbm.*", "l2.*", "valu.*"])])
+@pytest.mark.parametrize(("by", "names"), [("kernel", ["*"]), ("launch", ["hbm", "l2", "valu"])])
 def test_figures_are_those_of_the_complete_profile(store: Store, by: Any, names: list[str]) -> None:
     values = []
     for name in ("whole", "sampled"):
