@@ -129,7 +129,7 @@ def test_a_store_that_cannot_be_read_does_not_hide_the_devices(tmp_path: Path) -
     assert result.devices and any("cannot be read" in note for note in result.notes)
 
 
-def test_a_server_that_may_not_execute_asks_profilers_for_their_version_and_starts_nothing_else(
+def test_a_server_that_may_not_execute_only_asks_profilers_for_their_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran = tmp_path / "ran"

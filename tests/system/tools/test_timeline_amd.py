@@ -35,7 +35,7 @@ def test_a_timeline_alone_is_one_run_without_counters(node: Node, version: str) 
     assert found.verdict and [d for d in found.copies.rows if "h2d" in d]
 
 
-def test_a_timeline_beside_counters_is_one_workload_whose_times_are_those_of_the_traced_run(node: Node) -> None:
+def test_a_timeline_beside_counters_has_the_times_of_the_traced_run(node: Node) -> None:
     run = node.has().profile(metrics=["timeline", *FEW])
     assert run.state == "done", (run.problem, run.output)
     held = node.manifest(run.workload)

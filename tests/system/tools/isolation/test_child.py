@@ -54,7 +54,7 @@ def test_messages_go_both_ways_and_the_child_ends_with_its_context() -> None:
 
 
 @linux
-def test_a_forked_child_has_nothing_of_its_parent_open_and_sees_only_its_own_variables(tmp_path: Path) -> None:
+def test_a_forked_child_has_no_files_and_no_variables_of_its_parent(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("x")
     code = f"""

@@ -304,7 +304,7 @@ def test_a_step_that_nobody_can_read_costs_none_of_the_others(bench: Bench) -> N
     assert (bench.folder(run) / "unfinished" / "pass_1" / "raw.csv").exists()
 
 
-def test_results_that_their_profiler_cannot_make_readable_are_told_apart_from_no_results(bench: Bench) -> None:
+def test_results_that_cannot_be_made_readable_are_told_apart_from_no_results(bench: Bench) -> None:
     step = bench.step("pass_1", "print('measured')", then=("/bin/sh", "-c", "echo no report >&2; exit 1"))
     run = bench.begin(step)
     state = bench.end(run)
