@@ -9,16 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-DEFAULT = ["copy", "fma", "copy"]
-
 
 def main() -> int:
     """Launches go to PID.jsonl in the folder named by ROOFLENS_STANDIN_LAUNCHES, which a stand-in sets."""
     options = argparse.ArgumentParser()
     options.add_argument("--launch", action="append", default=[], help="name, or JSON of a launch")
     options.add_argument("--fork", action="store_true", help="a second process launches the same")
-    options.add_argument("--helper", action="store_true", help="a second process launches nothing")
-    options.add_argument("--status", type=int, default=0)
     options.add_argument("--fail-in", metavar="TEXT", help="status 5 where the profiler writes to a path with TEXT")
     options.add_argument("--sleep", type=float, default=0)
     options.add_argument("--say", default="")
@@ -29,19 +25,18 @@ def main() -> int:
             file.write(json.dumps({"argv": sys.argv[1:], "cwd": str(Path.cwd()), "env": sorted(os.environ)}) + "\n")
     if given.say:
         print(given.say)
-    launches = given.launch or (DEFAULT if given.fork or given.helper else None)
-    if given.fork or given.helper:
+    if given.fork:
         child = os.fork()
         if not child:
-            _launch([] if given.helper else launches)
+            _launch(given.launch)
             os._exit(0)
         os.waitpid(child, 0)
-    _launch(launches)
+    _launch(given.launch or None)
     time.sleep(given.sleep)
     if given.fail_in and given.fail_in in os.environ.get("ROCPROF_OUTPUT_PATH", ""):
         print("the program broke down", file=sys.stderr)
         return 5
-    return given.status
+    return 0
 
 
 def _launch(names: list[str] | None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from . import devices
 from .options import VERSIONS
 
-_PROGRAMS = ("rocprofv3", "rocprofv3-avail", "rocprof", "rocprofv2", "rocminfo")
+_PROGRAMS = ("rocprofv3", "rocprof", "rocprofv2", "rocminfo")
 _SCRIPT = """#!{python} -IS
 # Stand-in for {program}, written for tests; not AMD's program.
 import sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import json
 import os
@@ -32,8 +31,6 @@ def profile(setting: Setting, env: dict[str, str], app: list[str]) -> int:
     """Run the program once and write what it launched; its status, negative for a signal as in subprocess."""
     folder = Path(env["ROCPROF_OUTPUT_PATH"])
     asked = _asked(env)
-    if setting.has("hang", folder):
-        _hang(env, app)
     lost = setting.has("unknown", folder)
     groups = [_counters(setting, group, env.get("ROCPROF_EXTRA_COUNTERS_CONTENTS"), lost=lost) for group in asked]
     for group in groups:
@@ -45,17 +42,13 @@ def profile(setting: Setting, env: dict[str, str], app: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="standin-") as work:
         child = subprocess.Popen(app, env={**env, LAUNCHES: work})
         status = child.wait()
-        launched = launched_in(setting, Path(work), child.pid, folder)
-    if setting.has("no_output", folder):
-        return status
+        launched = launched_in(setting, Path(work), child.pid)
     if status < 0:
         return status
     for number, (pid, launches) in enumerate(launched.items()):
         process = _process(setting, env, app, pid, os.getpid() if number == 0 else child.pid, launches, groups)
-        for file in _write(setting, env, folder, process):
-            if setting.has("truncated", folder):
-                _cut(file)
-    return 3 if setting.has("exit", folder) else status
+        _write(setting, env, folder, process)
+    return status
 
 
 def attached(setting: Setting, env: dict[str, str], pid: int) -> int:
@@ -120,29 +113,14 @@ def _over(setting: Setting, env: dict[str, str], app: list[str], names: list[str
     return -signal.SIGABRT
 
 
-def _hang(env: dict[str, str], app: list[str]) -> None:
-    """The program runs, then nothing ends any more: SIGTERM is taken and forgotten."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.stderr.write("caught signal 15...\n"))
-    subprocess.run(app, env=env, check=False)
-    sys.stderr.write("rocprofv3_error_signal_handler caught signal 6...\n")
-    while True:
-        time.sleep(60)
-
-
-def launched_in(setting: Setting, work: Path, pid: int, folder: Path) -> dict[int, list[Launch]]:
+def launched_in(setting: Setting, work: Path, pid: int) -> dict[int, list[Launch]]:
     """Launches of each process, the program's own first."""
     logs = sorted(work.glob("*.jsonl"), key=lambda p: (p.stem != str(pid), int(p.stem)))
     found = {}
     for log in logs:
         lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
         found[int(log.stem)] = [launch(line.pop("kernel"), **line) for line in lines]
-    found = found or {pid: list(setting.launches)}
-    if setting.has("reorder", folder):
-        found = {p: sorted(launches, key=lambda one: one.kernel) for p, launches in found.items()}
-    if setting.has("extra_kernel", folder):
-        tuned = launch("autotune_candidate(float*)", grid=(4096, 1, 1), workgroup=(128, 1, 1))
-        found = {p: [*launches[:1], tuned, *launches[1:]] for p, launches in found.items()}
-    return found
+    return found or {pid: list(setting.launches)}
 
 
 def _process(
@@ -168,9 +146,8 @@ def _process(
         if groups and matches and (not wanted or iteration in wanted):
             counters = groups[turns // interval % len(groups)]
             turns += 1
-            zero = setting.has("zeros", Path(env["ROCPROF_OUTPUT_PATH"]))
             dies = devices.xccs(setting.target)
-            values = {c.name: 0.0 if zero else c.value(setting.target, launched, dies) for c in counters}
+            values = {c.name: c.value(setting.target, launched, dies) for c in counters}
         # Counting serialises launches and makes them slower.
         duration = launched.duration_ns + (launched.duration_ns // 10 if values is not None else 0) + 7 * number
         clock += 10
@@ -248,35 +225,16 @@ def _expand(name: str, env: dict[str, str], pid: int, ppid: int) -> str:
     return text
 
 
-def _write(setting: Setting, env: dict[str, str], folder: Path, process: Process) -> list[Path]:
+def _write(setting: Setting, env: dict[str, str], folder: Path, process: Process) -> None:
     """Every format asked for."""
-    if env.get("ROCPROF_TRUNCATE_KERNELS") == "1":
-        short = [dataclasses.replace(c, launch=_short(c.launch)) for c in process.launches]
-        process = dataclasses.replace(process, launches=short)
-    if env.get("ROCPROF_DEMANGLE_KERNELS") == "0":
-        raw = [dataclasses.replace(c, launch=dataclasses.replace(c.launch, kernel=c.launch.mangled))
-               for c in process.launches]  # fmt: skip
-        process = dataclasses.replace(process, launches=raw)
     base = folder / process.prefix
     base.parent.mkdir(parents=True, exist_ok=True)
-    files: list[Path] = []
     for kind in dict.fromkeys(env["ROCPROF_OUTPUT_FORMAT"].split(",")):
         if kind == "csv":
-            files += write_csv.write(base, process, setting.version, stats=env.get("ROCPROF_STATS") == "1")
+            write_csv.write(base, process, setting.version, stats=env.get("ROCPROF_STATS") == "1")
         elif kind == "json":
-            files.append(write_json.write(base, process))
+            write_json.write(base, process)
         elif kind == "rocpd":
-            files.append(write_rocpd.write(base, process))
+            write_rocpd.write(base, process)
         else:
             raise extra.Refused(f"the stand-in does not write {kind}")
-    return files
-
-
-def _short(launched: Launch) -> Launch:
-    name = re.sub(r"^void\s+", "", re.sub(r"[<(].*$", "", launched.kernel))
-    return dataclasses.replace(launched, kernel=name)
-
-
-def _cut(file: Path) -> None:
-    data = file.read_bytes()
-    file.write_bytes(data[: len(data) * 2 // 3])

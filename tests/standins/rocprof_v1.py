@@ -86,11 +86,9 @@ def _runs(setting: Setting, wanted: Input, output: Path, app: list[str], *, time
         with tempfile.TemporaryDirectory(prefix="standin-") as work:
             child = subprocess.Popen(["/bin/bash", "-c", line], env={**os.environ, LAUNCHES: work})
             status = child.wait()
-            found = launched_in(setting, Path(work), child.pid, output)
+            found = launched_in(setting, Path(work), child.pid)
         for pid, launches in found.items():
             _fill(setting, table, wanted, group, pid, launches, timed=timed)
-    if setting.has("no_output", output):
-        return status
     if not table:
         print("Profiling data corrupted: ''")
         return 1
@@ -98,12 +96,10 @@ def _runs(setting: Setting, wanted: Input, output: Path, app: list[str], *, time
         print(f"Profiling data corrupted: no folder '{output.parent}'")
         return 1
     _write(output, table)
-    if setting.has("truncated", output):
-        output.write_bytes(output.read_bytes()[:-40])
     if stats:
         text = subprocess.run(["rocminfo"], capture_output=True, text=True, check=True).stdout
         output.with_suffix(".sysinfo.txt").write_text(f"CMD: rocminfo\n{text}", encoding="utf-8")
-    return 3 if setting.has("exit", output) else max(status, 0)
+    return max(status, 0)
 
 
 def _slots(group: list[str]) -> set[str]:
@@ -139,7 +135,7 @@ def counted(setting: Setting, group: list[str], launched: Launch) -> dict[str, f
             level = event if f"{event}_ACCUM" in recorded(setting.target) else level
         if found := re.search(r"\[(\d+)\]$", name):
             value = split(value, channels(setting.target) if block_of(event) in ("TCC", "TCA") else 4)[int(found[1])]
-        values[name] = 0.0 if setting.trouble == "zeros" else value
+        values[name] = value
     return values
 
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,39 +30,22 @@ def main(setting: Setting, argv: list[str]) -> int:
     if given.list_avail if hasattr(given, "list_avail") else given.list_metrics:
         print(library.listing(setting.target) + _sampling_methods(setting), end="")
         return 0
-    jobs = _jobs(given.input) if given.input else [{}]
-    groups = given.pmc if setting.version > (1, 0, 0) and getattr(given, "pmc", None) else None
-    if groups and (len(groups) > 1 or len(jobs) > 1 or jobs[0].get("pmc")):
-        given.pmc = None
-        shared = _merge(given, jobs[0])
-        plans = [{**shared, "pmc": group, "sub_directory": "pass_"} for group in groups]
-        plans += [_merge(given, job) for job in jobs if job.get("pmc")]
-        return _several(setting, plans, app)
-    if groups:
-        given.pmc = groups[0]
-    if len(jobs) == 1:
-        options = _merge(given, jobs[0])
-        return _run(setting, options, app, number=1 if options.get("pmc") else None, alone=True)
-    if setting.version > (1, 0, 0):
-        # The mid-2026 script makes passes of jobs with counters only; a job without is dropped without a word.
-        jobs = [job for job in jobs if job.get("pmc")]
-    return _several(setting, [_merge(given, job) for job in jobs], app)
+    job = _job(given.input) if given.input else {}
+    if setting.version > (1, 0, 0) and getattr(given, "pmc", None):
+        if len(given.pmc) > 1 or job.get("pmc"):
+            _fatal(setting, "the stand-in makes one pass in each call, as rooflens asks for no more")
+        given.pmc = given.pmc[0]
+    return _run(setting, _merge(given, job), app)
 
 
-def _several(setting: Setting, plans: list[Options], app: list[str]) -> int:
-    worst = 0
-    for number, options in enumerate(plans, 1):
-        worst = _run(setting, options, app, number=number, alone=False) or worst
-    return worst
-
-
-def _run(setting: Setting, options: Options, app: list[str], *, number: int | None, alone: bool) -> int:
+def _run(setting: Setting, options: Options, app: list[str]) -> int:
     """One application run: the environment that the script hands to the library, then the program."""
     pid = int(options["pid"]) if options.get("pid") else None
-    if pid is not None and not alone:
-        _fatal(setting, "Multi-pass counter collection is not compatible with attach mode (--pid)")
     if not app and pid is None:
         _fatal(setting, "No application provided")
+    for option in ("truncate_kernels", "mangled_kernels"):
+        if options.get(option):
+            _fatal(setting, f"the stand-in does not write names as {option} would have them")
     traces = [t for t in TRACES if options.get(t)]
     for group, members in _GROUPS.items():
         if options.get(group):
@@ -74,8 +56,8 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
                 _fatal(setting, f"No tracing options were enabled for --{option.replace('_', '-')} option.")
     env = dict(os.environ)
     folder = Path(options.get("output_directory") or Path.cwd())
-    if number is not None and options.get("sub_directory"):
-        folder = folder / f"{options['sub_directory']}{number}"
+    if options.get("pmc") and options.get("sub_directory"):
+        folder = folder / f"{options['sub_directory']}1"
     env["ROCPROF_OUTPUT_PATH"] = str(folder)
     if options.get("output_file"):
         env["ROCPROF_OUTPUT_FILE_NAME"] = options["output_file"]
@@ -106,20 +88,10 @@ def _run(setting: Setting, options: Options, app: list[str], *, number: int | No
         status = library.profile(setting, env, app) if pid is None else library.attached(setting, env, pid)
     except Refused as error:
         _fatal(setting, str(error))
-    except FileNotFoundError as error:
-        if alone:
-            raise
-        _fatal(setting, str(error))
-    if alone:
-        # With one job the script replaces itself by the program: its fate is the program's.
-        if status < 0:
-            signal.signal(-status, signal.SIG_DFL)
-            os.kill(os.getpid(), -status)
-        return status
-    if status:
-        how = f"died with {signal.Signals(-status)!r}" if status < 0 else f"returned non-zero exit status {status}"
-        error = subprocess.CalledProcessError(status, app)
-        _fatal(setting, f"Command '{error.cmd}' {how}.")
+    if status < 0:
+        # The script replaces itself by the program: its fate is the program's.
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
     return status
 
 
@@ -178,41 +150,23 @@ def _optional(env: dict[str, str], options: Options) -> None:
             env[variable] = options[option]
     if options.get("kernel_iteration_range"):
         env["ROCPROF_KERNEL_FILTER_RANGE"] = ", ".join(options["kernel_iteration_range"])
-    for option in ("stats", "truncate_kernels"):
-        if options.get(option):
-            env[f"ROCPROF_{option.upper()}"] = "1"
-    if options.get("mangled_kernels"):
-        env["ROCPROF_DEMANGLE_KERNELS"] = "0"
+    if options.get("stats"):
+        env["ROCPROF_STATS"] = "1"
     if options.get("extra_counters") is not None:
         env["ROCPROF_EXTRA_COUNTERS_CONTENTS"] = Path(options["extra_counters"]).read_text(encoding="utf-8")
 
 
-def _jobs(path: str) -> list[Options]:
-    """The jobs of an input file, by its extension."""
-    source = Path(path)
-    if source.suffix == ".txt":
-        lines = [line.split("#")[0].strip() for line in source.read_text(encoding="utf-8").splitlines()]
-        groups = [line.replace("pmc:", "").split() for line in lines if "pmc:" in line]
-        return [{"pmc": group, "sub_directory": "pmc_"} for group in groups]
-    if source.suffix in (".yaml", ".yml"):
-        try:
-            import yaml
-        except ImportError as error:
-            sys.exit(f"Fatal error: {error}\n\nYAML package is not installed. Use JSON or text format")
-        content = yaml.safe_load(source.read_text(encoding="utf-8"))
-    elif source.suffix == ".json":
-        try:
-            content = json.loads(source.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            sys.exit(f"Fatal error: {error}")
-    else:
-        sys.exit(f"Fatal error: Input file '{path}' does not have a recognized extension (.txt, .json, .yaml, .yml)")
-    if not isinstance(content, dict) or set(content) != {"jobs"} or not content["jobs"]:
-        sys.exit(f"Fatal error: 'jobs' of {path}: the stand-in takes a map with a list of jobs and nothing else")
-    for job in content["jobs"]:
-        _check_job(job)
-        job["sub_directory"] = "pass_"
-    return list(content["jobs"])
+def _job(path: str) -> Options:
+    """The only job of an input file; rooflens writes JSON, and asks for one pass in each call."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        sys.exit(f"Fatal error: {error}")
+    if not isinstance(content, dict) or set(content) != {"jobs"} or len(content["jobs"]) != 1:
+        sys.exit(f"Fatal error: 'jobs' of {path}: the stand-in takes a map with a list of one job and nothing else")
+    (job,) = content["jobs"]
+    _check_job(job)
+    return {**job, "sub_directory": "pass_"}
 
 
 def _check_job(job: Any) -> None:

@@ -11,7 +11,7 @@ from rooflens.analysis.base.problems import LimitExceeded
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
 from rooflens.tests.support import nursery
-from rooflens.tests.system.tools.test_profile_amd import Node
+from rooflens.tests.support.amd_node import Node
 from rooflens.tools import query_counters as query
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile

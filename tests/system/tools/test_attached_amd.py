@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
+from rooflens.tests.support.amd_node import FEW, Node
 from rooflens.tests.support.waiting import ended, until
-from rooflens.tests.system.tools.test_profile_amd import FEW, Node, node  # noqa: F401  a fixture
 from rooflens.tools.get_run import RunResult
 from rooflens.tools.profile_command import profile_command
 
@@ -35,12 +35,12 @@ def begin() -> Iterator[Begin]:
         process.wait()
 
 
-def attach(node: Node, pid: int, **more: object) -> RunResult:  # noqa: F811
+def attach(node: Node, pid: int, **more: object) -> RunResult:
     run = profile_command(node.store, pid=pid, **{"metrics": FEW, "budget_s": 0.1, **more})  # type: ignore[arg-type]
     return ended(node.store, run)
 
 
-def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, begin: Begin) -> None:  # noqa: F811
+def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, begin: Begin) -> None:
     node.has("1.3.2")
     run = attach(node, pid := begin(ROCP_TOOL_ATTACH="1"))
     assert run.state == "done", (run.problem, run.output)
@@ -51,14 +51,7 @@ def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, be
     assert any("libtorch_cpu.so" in note and "rocprofiler-sdk 1.4.1" in note for note in run.notes)
 
 
-def test_times_alone_can_be_had_of_it(node: Node, begin: Begin) -> None:  # noqa: F811
-    node.has("1.3.2")
-    run = attach(node, begin(ROCP_TOOL_ATTACH="1"), metrics=[], name="served")
-    assert run.state == "done", (run.problem, run.output)
-    assert node.manifest(run.workload).name == "served" and node.manifest(run.workload).counters == []
-
-
-def test_a_process_can_be_sampled(node: Node, begin: Begin) -> None:  # noqa: F811
+def test_a_process_can_be_sampled(node: Node, begin: Begin) -> None:
     node.has("1.3.2")
     run = attach(node, begin(ROCP_TOOL_ATTACH="1"), metrics=["hotspots"], name="served")
     assert run.state == "done", (run.problem, run.output)
@@ -66,13 +59,13 @@ def test_a_process_can_be_sampled(node: Node, begin: Begin) -> None:  # noqa: F8
     assert held.samples and held.dispatches and held.counters == []
 
 
-def test_a_process_that_does_not_listen_is_told_with_what_it_takes(node: Node, begin: Begin) -> None:  # noqa: F811
+def test_a_process_that_does_not_listen_is_told_with_what_it_takes(node: Node, begin: Begin) -> None:
     run = attach(node.has("1.3.2"), begin())
     assert run.state == "failed" and run.workload is None
     assert any("ROCP_TOOL_ATTACH=1" in note for note in run.notes)
 
 
-def test_what_cannot_be_attached_to_is_refused_before_anything_starts(node: Node, begin: Begin) -> None:  # noqa: F811
+def test_what_cannot_be_attached_to_is_refused_before_anything_starts(node: Node, begin: Begin) -> None:
     node.has("1.3.2")
     pid = begin()
     for more, kind, words in (
@@ -91,6 +84,6 @@ def test_what_cannot_be_attached_to_is_refused_before_anything_starts(node: Node
     assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
 
 
-def test_a_program_that_goes_on_is_ended_at_the_budget_also_without_counters(node: Node) -> None:  # noqa: F811
+def test_a_program_that_goes_on_is_ended_at_the_budget_also_without_counters(node: Node) -> None:
     run = node.has("1.3.2").profile("--sleep", "300", metrics=[], budget_s=0.5)
     assert run.state == "failed" and run.problem is not None and "budget" in run.problem

@@ -3,25 +3,15 @@ AMD's would, and makes up three samples of each launch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tests.standins.write_json import SAMPLES
-from rooflens.tests.system.tools.test_profile_amd import FEW, Node
+from rooflens.tests.support.amd_node import FEW, Node
 from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.query_counters import query_counters
-from rooflens.tools.running import start as launch
 
 LAUNCHES = 6
-
-
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    yield Node(tmp_path, monkeypatch)
-    launch.stop_all()
 
 
 def test_samples_belong_to_the_launches_of_the_run_for_times_beside_counters(node: Node) -> None:

@@ -46,32 +46,27 @@ def profile(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     launch.stop_all()
 
 
-def test_a_profiled_command_becomes_a_workload_with_its_kernels(store: Store, profile: Profile) -> None:
-    done = profile("print(sum(range(10**5)))", name="sums", tags=["first"])
-    assert (done.state, done.steps_done, done.steps, done.problem) == ("done", 1, 1, None)
+def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
+    store: Store, profile: Profile, tmp_path: Path
+) -> None:
+    more = {"name": "sums", "tags": ["first"], "env": {"SIZE": "3"}, "cwd": str(tmp_path), "change": "unrolled"}
+    done = profile("print(sum(range(10**5)))", repeats=2, **more)
+    assert (done.state, done.steps_done, done.steps, done.problem) == ("done", 2, 2, None)
+    assert "2 runs of the program under perf" in done.notes[0]
     found = store.resolve("sums")
     assert found.id == done.workload and found.tags == ["first"] and found.arch == "cpu" and found.vendor == "cpu"
+    assert found.dispatches == 2
     assert found.command == f"{sys.executable} -c 'print(sum(range(10**5)))'"
     assert "page-faults" in found.counters
     assert done.kernels and done.kernels.rows[0][1] == Path(sys.executable).name.split(".")[0]
     assert done.next[0].arguments["workload"] == done.workload
     assert get_run(store, done.run_id).workload == done.workload
     assert not (store.run_folder(done.run_id) / "out").exists(), "outputs are not needed any more"
-
-
-def test_the_record_of_a_run_says_what_was_run_and_how(store: Store, profile: Profile, tmp_path: Path) -> None:
-    done = profile("pass", name="mine", tags=["a"], env={"SIZE": "canary-size"}, cwd=str(tmp_path), change="unrolled")
     run = read_record(store.run_folder(done.run_id))
     assert isinstance(run, ProfileRun)
-    assert (run.name, run.command, run.cwd) == ("mine", f"{sys.executable} -c pass", str(tmp_path))
-    assert (run.profiler, run.request.target, run.steps, run.variables) == ("perf", "cpu", ["run_1"], ["SIZE"])
-    assert "page-faults" in run.counters["run_1"] and (run.tags, run.change) == (["a"], "unrolled")
-
-
-def test_several_runs_are_several_dispatches(store: Store, profile: Profile) -> None:
-    done = profile("pass", repeats=3)
-    assert done.steps == 3 and store.resolve("latest").dispatches == 3
-    assert "3 runs of the program under perf" in done.notes[0]
+    assert (run.name, run.command, run.cwd, run.tags) == ("sums", found.command, str(tmp_path), ["first"])
+    assert (run.profiler, run.request.target, run.steps) == ("perf", "cpu", ["run_1", "run_2"])
+    assert "page-faults" in run.counters["run_1"] and (run.variables, run.change) == (["SIZE"], "unrolled")
 
 
 def test_arguments_folder_and_variables_arrive_as_given(profile: Profile, store: Store, tmp_path: Path) -> None:
@@ -164,11 +159,6 @@ def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile
     assert ended.state == "cancelled" and ended.workload is None
     assert "had ended already" in cancel_run(store, first.run_id).notes[-1]
     assert profile("pass").state == "done", "the processor is free again"
-
-
-def test_a_time_limit_is_told_in_words(profile: Profile) -> None:
-    failed = profile("import time; time.sleep(600)", timeout_s=0.5)
-    assert failed.state == "failed" and failed.problem and "longer than 0.5 s" in failed.problem
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,19 @@ import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.timeline.busy import ProgramCeiling
-from rooflens.tests.system.tools.test_profile_amd import Node, launching
+from rooflens.tests.support.amd_node import Node, launching
 from rooflens.tools.answers.rounds import OptimisationRound
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.rendering import render
-from rooflens.tools.running import start as launch
 
 PASSES = ["/bin/sh", "-c", "echo checked >> checks"]
 FAILS = ["/bin/sh", "-c", "echo result 3 is wrong; exit 1"]
 COPIES = launching("copy", "copy", "copy", "fma")
 
 
-@pytest.fixture
-def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    yield Node(tmp_path, monkeypatch).has()
-    launch.stop_all()
+@pytest.fixture(autouse=True)
+def gpu(node: Node) -> None:
+    node.has()
 
 
 def profile(node: Node, folder: Path, **options: Any) -> RunResult:
@@ -35,7 +32,7 @@ def profile(node: Node, folder: Path, **options: Any) -> RunResult:
 
 def test_a_round_checks_compares_diagnoses_and_is_recorded_in_one_call(node: Node, tmp_path: Path) -> None:
     folder = tmp_path / "app"
-    first = profile(node, folder, name="v0", check=PASSES)
+    first = profile(node, folder, name="v0", check=PASSES, kernel="vecCopy")
     assert first.state == "done" and first.round is not None
     assert (first.round.check, first.round.baseline, first.round.verdict) == ("passed", None, None)
     second = profile(node, folder, check=PASSES, baseline="v0", change="wider loads", hypothesis="fewer requests")
@@ -43,6 +40,9 @@ def test_a_round_checks_compares_diagnoses_and_is_recorded_in_one_call(node: Nod
     assert about is not None and (about.check, about.baseline) == ("passed", first.workload)
     assert (about.verdict, about.same_work, about.speedup) == ("inconclusive", "probably", pytest.approx(1.0))
     assert about.limited_by and "vecCopy" in about.limited_by
+    counted = {row[0] for row in node.rows(second.workload, "d.kernel", "SQ_WAVES") if row[1] is not None}
+    assert {name.partition("(")[0] for name in counted} == {"vecCopy"}, "the kernels of the baseline are selected again"
+    assert [node.manifest(run.workload).kernel_filter for run in (first, second)] == ["vecCopy"] * 2
     assert (folder / "checks").read_text() == "checked\n" * 2, "once in each round, and before the profiler"
     (entry,) = [e for e in entries(node.store) if e.kind == "comparison"]
     assert (entry.baseline, entry.workload, entry.change) == (first.workload, second.workload, "wider loads")
@@ -66,16 +66,6 @@ def test_a_failed_check_ends_the_run_before_anything_is_measured(node: Node, tmp
 def test_a_check_that_cannot_start_is_refused_before_the_run(node: Node, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no-such-check"):
         profile(node, tmp_path / "app", check=["no-such-check"])
-
-
-def test_the_kernels_of_the_baseline_are_selected_again(node: Node, tmp_path: Path) -> None:
-    folder = tmp_path / "app"
-    first = profile(node, folder, name="v0", kernel="vecCopy")
-    assert node.manifest(first.workload).kernel_filter == "vecCopy"
-    second = profile(node, folder, baseline="v0")
-    counted = {row[0] for row in node.rows(second.workload, "d.kernel", "SQ_WAVES") if row[1] is not None}
-    assert {name.partition("(")[0] for name in counted} == {"vecCopy"}
-    assert node.manifest(second.workload).kernel_filter == "vecCopy"
 
 
 def test_a_baseline_that_does_not_exist_is_refused_before_the_run(node: Node, tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_gpu_that_only_its_runtime_shows_is_named_by_vendor_and_number() -> No
     assert choose(NODE, "nvidia:1", None)[0].called == "GPU-0b" and choose(NODE, "nvidia", None)[0].called == H200.uuid
 
 
-def test_the_ways_to_use_memory_are_measured_together_as_the_best_of_them_is_a_ceiling() -> None:
+def test_the_ways_to_use_memory_are_measured_together() -> None:
     target, _ = choose(NODE, 0, ["hbm.copy", "valu.f32"])
     assert target.names == ("hbm.copy", "hbm.triad", "hbm.read", "hbm.write", "valu.f32", "hbm.bw")
 

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument
-from rooflens.tests.system.tools.test_profile_amd import APP, THREE, Node, launching, node  # noqa: F401  a fixture
+from rooflens.tests.support.amd_node import APP, THREE, Node, launching
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
 
@@ -32,7 +32,7 @@ def arguments(steps: int) -> list[str]:
     return [word for one in launches for word in ("--launch", json.dumps(one))]
 
 
-def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node: Node) -> None:  # noqa: F811
+def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node: Node) -> None:
     node.has("1.3.2")
     run = node.profile(*arguments(20), metrics=THREE, launches=3, budget_s=600)
     assert run.state == "done", (run.problem, run.output)
@@ -47,11 +47,11 @@ def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node
     assert all(3 <= of[c] < configurations[c] / 2 for c in of if c[0] != "rare"), of
     found = node.manifest(run.workload)
     assert found.sampled and found.multiplexed is None
-    whole = node.profile(*arguments(20), metrics=THREE, launches=[1, 1000], name="whole")
+    whole = node.profile(*arguments(4), metrics=["SQ_WAVES"], launches=[1, 1000], name="whole")
     assert not node.manifest(whole.workload).sampled
 
 
-def test_ranges_of_the_program_are_in_the_workload(node: Node) -> None:  # noqa: F811
+def test_ranges_of_the_program_are_in_the_workload(node: Node) -> None:
     run = node.has("1.3.2").profile(*arguments(4), metrics=[])
     paths = Counter(path for (path,) in node.rows(run.workload, "path", table="ranges"))
     assert paths == {f"step {n}{part}": 1 for n in range(4) for part in ("", "/forward", "/backward")}
@@ -59,9 +59,8 @@ def test_ranges_of_the_program_are_in_the_workload(node: Node) -> None:  # noqa:
     assert within == [(True,)]
 
 
-@pytest.mark.parametrize("version", ["0.5.0", "1.0.0"])
-def test_older_versions_count_a_sample_too(node: Node, version: str) -> None:  # noqa: F811
-    run = node.has(version).profile(*arguments(10), metrics=["SQ_WAVES"], launches=2, budget_s=600)
+def test_an_older_version_counts_a_sample_too(node: Node) -> None:
+    run = node.has("0.5.0").profile(*arguments(10), metrics=["SQ_WAVES"], launches=2, budget_s=600)
     assert run.state == "done", (run.problem, run.output)
     counted = [row for row in node.rows(run.workload, "d.kernel", "d.grid", "SQ_WAVES") if row[2] is not None]
     assert min(Counter(row[:2] for row in counted if row[0] != "rare").values()) >= 2
@@ -70,7 +69,7 @@ def test_older_versions_count_a_sample_too(node: Node, version: str) -> None:  #
     assert all(value == grid / 64 for (kernel, grid), value in waves.items())
 
 
-def test_workers_of_torchrun_are_ranks_of_one_workload_with_their_own_counters(node: Node) -> None:  # noqa: F811
+def test_workers_of_torchrun_are_ranks_of_one_workload_with_their_own_counters(node: Node) -> None:
     """torchrun tells the rank in RANK; each worker launches as many kernels as its rank says."""
     node.has("1.3.2")
     for rank in range(3):
@@ -85,7 +84,7 @@ def test_workers_of_torchrun_are_ranks_of_one_workload_with_their_own_counters(n
     assert sorted(row[2] for row in rows if row[0] == 2) == [1, 1, 2, 3]
 
 
-def test_counting_is_held_to_a_range_by_the_numbers_of_its_launches(node: Node) -> None:  # noqa: F811
+def test_counting_is_held_to_a_range_by_the_numbers_of_its_launches(node: Node) -> None:
     node.has("1.3.2")
     run = node.profile(*arguments(6), metrics=["SQ_WAVES"], range="step 2", launches=5)
     assert run.state == "done", (run.problem, run.output)
@@ -95,8 +94,3 @@ def test_counting_is_held_to_a_range_by_the_numbers_of_its_launches(node: Node) 
     assert len(counted) < 15 and len(rows) == 30
     with pytest.raises(BadArgument, match="cannot restrict counting to a range"):
         node.profile(*arguments(2), range="step 1", launches=[1, 2])
-
-
-def test_a_range_that_the_program_does_not_have_ends_the_run_with_near_names(node: Node) -> None:  # noqa: F811
-    run = node.has("1.3.2").profile(*arguments(2), metrics=["SQ_WAVES"], range="stop 1")
-    assert run.problem is not None and "no range 'stop 1'" in str(run.problem) and "step 1" in str(run.problem)

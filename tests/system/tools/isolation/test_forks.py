@@ -102,9 +102,14 @@ def test_one_that_is_started_in_a_thread_outlives_it() -> None:
     forks.close()
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-@pytest.mark.parametrize("start", ["threading.Thread(target=time.sleep, args=(600,), daemon=True).start()", ""],
-                         ids=["fresh", "forked"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("how", "start"),
+    [
+        (signal.SIGKILL, "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"),
+        (signal.SIGTERM, ""),
+    ],
+    ids=["fresh", "forked"],
+)
 def test_fork_server_and_copies_end_with_the_server(how: signal.Signals, start: str) -> None:
     code = f"""
 from rooflens.tests.system.tools.isolation.test_forks import *

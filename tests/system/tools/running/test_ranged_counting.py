@@ -130,12 +130,6 @@ def test_launches_of_a_range_are_counted_and_find_their_own_times(node: Node) ->
     assert node.warnings == []
 
 
-def test_a_range_holds_what_another_thread_launches_for_it(node: Node) -> None:
-    program = Program().run()
-    node.count(program, range="step", launches=3)
-    assert node.counted() == {3: 3, 4: 4, 5: 5, 6: 6, 7: 7, 10: 10}
-
-
 def test_without_the_scope_of_a_process_launches_pair_within_their_configuration(node: Node) -> None:
     program = Program().run()
     node.count(program, range="step", process=False, launches=3)

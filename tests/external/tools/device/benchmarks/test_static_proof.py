@@ -15,7 +15,8 @@ from rooflens.tools.device.benchmarks import specs as table
 from rooflens.tools.device.benchmarks.measure import kernel_name
 from rooflens.tools.device.benchmarks.specs import BenchmarkSpec, build_of, ceilings
 
-ARCHS = ("gfx908", "gfx90a", "gfx942", "gfx950")
+ARCHS = ("gfx908", "gfx950")
+"""The first and the last; gfx90a has its proof by hiprtc, and the kernels that are refused are of gfx942."""
 
 
 def _compiled(arch: str, source: str, defines: dict[str, str], folder: Path) -> Path:
@@ -85,16 +86,8 @@ def test_writes_to_lds_are_waited_for_before_the_barrier(
     assert waits, lines[written : barrier + 1]
 
 
-_STORE_SUM = "if (keep == 1) out[(u64)GROUP * THREADS + LANE] = sum;"
 _TEMPORAL = {"__builtin_nontemporal_load((MEMORY(const vec4))p)": "*(MEMORY(const vec4))p"}
 _GENERIC = 'const vec4* q = p; asm volatile("" : "+v"(q)); return *q;'
-_PLAIN = {
-    "STEP(I, C, x, y, Z)": "UNROLLED for (int i = 0; i < 16; ++i) x[i] = __builtin_fmaf(x[i], y, Z)",
-    'FMA(fma_f64, double, PICK("v_fma_f64", "fma.rn.f64"), PICK("v", "d"), y)': "",
-    'FMA(fma_pk_f16, u32, PICK("v_pk_fma_f16", "fma.rn.f16x2"), PICK("v", "r"), z)': "",
-    'FMA(mad_i32, u32, PICK("v_mad_u32_u24", "mad.lo.u32"), PICK("v", "r"), z)': "",
-    'FMA(fma_pk_f32, f32x2, "v_pk_fma_f32", "v", z)': "",
-}
 
 
 def _spec(arch: str, name: str) -> BenchmarkSpec:
@@ -105,14 +98,12 @@ def _spec(arch: str, name: str) -> BenchmarkSpec:
     ("name", "change", "defines", "said"),
     [
         ("hbm.read", _TEMPORAL, {}, "no loop holds the payload"),
-        ("vl1d.bw", {_STORE_SUM: ""}, {}, "no loop holds the payload"),
-        ("vl1d.bw", {"p += step;": ""}, {}, "no loop holds the payload"),
         ("vl1d.bw", {"return *(MEMORY(const vec4))p;": _GENERIC}, {}, "no loop holds the payload"),
         ("matrix.f16", {"if (keep == 1) {": "if (false) {"}, {}, "no loop holds the payload"),
         ("matrix.f16", {}, {"CHAINS": "16"}, "waves per SIMD"),
         ("hbm.copy", {}, {"UNROLL": "8"}, "16 payload instructions instead of 8"),
     ],
-    ids=["temporal", "no sink", "same address", "generic pointer", "dead product", "chains", "unroll"],
+    ids=["temporal", "generic pointer", "dead product", "chains", "unroll"],
 )  # fmt: skip
 def test_a_kernel_that_would_measure_something_else_is_refused(
     name: str, change: dict[str, str], defines: dict[str, str], said: str, tmp_path: Path
@@ -120,12 +111,6 @@ def test_a_kernel_that_would_measure_something_else_is_refused(
     spec = _spec("gfx942", name)
     assert _proved(spec, "gfx942", tmp_path) == []
     assert said in "; ".join(_proved(spec, "gfx942", tmp_path, change, **defines))
-
-
-def test_packing_by_the_compiler_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hip, "_OPTIONS", ("-O3",))
-    said = "; ".join(_proved(_spec("gfx942", "valu.f32"), "gfx942", tmp_path, _PLAIN))
-    assert "no loop holds the payload" in said or "v_pk_fma_f32" in said
 
 
 def test_hiprtc_kernels_meet_the_same_proof(hip_libraries: None, tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from rooflens.tests.external.tools.device.benchmarks.proof import hot_loop, objd
 from rooflens.tools.device.benchmarks import cuda, hip
 from rooflens.tools.device.counter_check import disassembly, program
 
-AMD = ("gfx90a", "gfx942", "gfx950", "gfx1151")
-UNITS = {"gfx90a": 104, "gfx942": 304, "gfx950": 256, "gfx1151": 40, "sm_90": 132}
+AMD = ("gfx942", "gfx1151")
+UNITS = {"gfx942": 304, "gfx1151": 40, "sm_90": 132}
 LOOPS = {  # kernel -> instruction of its loop, how often
     "known_add_f32": (r"v_add_f32", 128), "known_mul_f32": (r"v_mul_f32", 128), "known_fma_f32": (r"v_fma_f32", 128),
     "known_add_f64": (r"v_add_f64", 128), "known_mul_f64": (r"v_mul_f64", 128), "known_fma_f64": (r"v_fma_f64", 128),

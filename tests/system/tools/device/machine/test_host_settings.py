@@ -25,7 +25,7 @@ def checks(machine: Any, folder: Any) -> dict[str, tuple[str, str]]:
     return {one.name: (one.state, one.fix) for one in told if one.state != "ok"}
 
 
-def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anything_runs(
+def test_a_newcomer_with_a_radeon_is_told_what_it_forbids_before_anything_runs(
     machine: Any, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.gpu(1, **RX_9070)
@@ -49,9 +49,7 @@ def test_a_newcomer_with_a_radeon_rx_9070_is_told_what_it_forbids_before_anythin
     assert {one.code for one in choice.settings if not one.sound} == {"power_level", "governor"}
 
 
-def test_a_newcomer_with_an_mi300a_is_told_what_distorts_and_what_is_known_of_its_profiler(
-    machine: Any, tmp_path: Any
-) -> None:
+def test_a_newcomer_with_an_mi300a_is_told_what_distorts_its_figures(machine: Any, tmp_path: Any) -> None:
     machine.gpu(1, **MI300A)
     host(machine, balancing=1, iommu="DMA-FQ")
     machine.write(f"{CARD}/current_compute_partition", "CPX\n")

@@ -148,8 +148,9 @@ def test_a_library_that_lacks_a_function_is_an_error_here_not_in_the_program(tmp
 
 def test_the_step_is_the_program_itself_with_three_variables(tmp_path, kit, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    step = times(["./app", "-n", "3"], "/out", str(kit.library.parents[3].parent / "python"))
-    assert (step.name, step.argv) == ("timing", ("./app", "-n", "3"))
+    python = str(kit.library.parents[3].parent / "python")
+    step = times([python, "train.py"], "/out")
+    assert (step.name, step.argv) == ("timing", (python, "train.py"))
     assert step.env["ROOFLENS_RECORD_DIR"] == "/out/timing"
     assert Path(step.env["CUDA_INJECTION64_PATH"]).parent == tmp_path / "rooflens" / "cupti"
     assert step.env["NVTX_INJECTION64_PATH"] == str(kit.library.resolve())
