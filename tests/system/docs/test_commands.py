@@ -32,16 +32,13 @@ def test_a_page_can_be_followed_from_its_top(
     Reader(tmp_path, monkeypatch, samples).follow(_read(page))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_commands_stand_where_they_are_run(page: Path) -> None:
-    unseen = [b for b in _read(page) if b.language in SHELLS and any(map(_command, b.text.splitlines()))]
-    assert not unseen, f"line {unseen[0].line}: commands stand in a block ```console, each behind '$ '"
-
-
-@pytest.mark.parametrize("page", PAGES, ids=NAMES)
-def test_what_is_not_run_says_why(page: Path) -> None:
-    for block in _read(page):
-        assert block.runs or block.before.strip(), f"line {block.line}: say before it why nobody runs it here"
+def test_commands_stand_where_they_are_run_and_what_is_not_run_says_why() -> None:
+    for page in PAGES:
+        for block in _read(page):
+            unseen = block.language in SHELLS and any(map(_command, block.text.splitlines()))
+            assert not unseen, f"{page}, line {block.line}: commands stand in a block ```console, each behind '$ '"
+            told = block.runs or block.before.strip()
+            assert told, f"{page}, line {block.line}: say before it why nobody runs it here"
 
 
 def _follow(text: str, tmp_path: Path, patch: pytest.MonkeyPatch, samples: Store) -> int:

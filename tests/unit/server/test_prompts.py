@@ -21,7 +21,7 @@ from rooflens.server.commands import NAMES as NAMES_OF_COMMANDS
 from rooflens.server.mcp import app, resources, toolbox
 from rooflens.server.mcp.resources import offered_only
 from rooflens.tests import ROOT
-from rooflens.tools.query_counters import query_counters
+from rooflens.tools.sql import unlimited_query
 
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
 NAMES = ("answer_question", "compare_versions", "explain_profile", "optimize_program", "plan_counters")
@@ -29,11 +29,6 @@ TOKENS = 1_500
 """About four characters each: a prompt must leave a small context free for the work."""
 _TARGET = "gfx942"
 _NO_NAMES = ("subsystem.quantity", "rooflens://schema", '"*"')
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 def spans(text: str) -> list[str]:
@@ -124,7 +119,7 @@ def test_every_name_in_a_prompt_exists(written: resources.PromptTemplate, sample
         known |= {*tool.arguments.model_fields, *fields(tool.result)}
     for span in spans(written.text):
         if span.startswith("SELECT"):
-            query_counters(samples, span.replace('"dram__bytes_read.sum"', '"TCC_HIT_sum"'))
+            unlimited_query.query(samples, samples.scan()[0], span.replace('"dram__bytes_read.sum"', '"TCC_HIT_sum"'))
         elif "(" in span:
             continue
         elif "=" in span:
