@@ -32,12 +32,6 @@ def test_the_store_option_is_accepted_before_and_after_the_subcommand(
     assert before[1] == after[1]
 
 
-def test_a_refusal_is_exit_status_1_with_advice_on_stderr(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, err = _call(capsys, "--store", str(samples.root), "call", "compute_metrics", '{"workload": "nothing"}')
-    assert (status, out) == (1, "")
-    assert "list_workloads shows all" in err
-
-
 def test_arguments_that_are_no_json_object_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ("{", "[1]", "3"):
         assert _call(capsys, "call", "list_workloads", arguments)[0] == 2

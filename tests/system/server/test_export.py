@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.tests.support.waiting import END_S
+from rooflens.tools.sql.export import export_db
 
 
 def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tmp_path: Path) -> None:
@@ -26,13 +25,10 @@ def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tm
         assert con.execute("SELECT count(*) FROM dispatches").fetchone() == (2,)
 
 
-def test_one_workload_is_exported_alone_with_its_metrics_and_over_no_other_file(
-    samples: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_workload_is_exported_alone_with_its_metrics_and_over_no_other_file(samples: Store, tmp_path: Path) -> None:
     target = tmp_path / "one.duckdb"
-    words = ["--store", str(samples.root), "export-db", "--json"]
-    assert main([*words, str(target), "yax_after"]) == 0
-    rows = json.loads(capsys.readouterr().out)["rows"]
+    words = ["--store", str(samples.root), "export-db"]
+    rows = export_db(samples, target, "yax_after")
     assert (rows["workloads"], rows["dispatches"], rows["passes"]) == (1, 1, 1) and rows["facts"] > 10
     with duckdb.connect(str(target), read_only=True) as con:
         assert con.execute("SELECT count(*) FROM metrics WHERE status = 'ok'").fetchone()[0] > 50

@@ -362,7 +362,10 @@ def test_python_and_sql_hide_the_same_of_all_of_unicode() -> None:
         f"SELECT i, {visible_name(letter)} FROM range(1, 1114112) t(i) WHERE i NOT BETWEEN 55296 AND 57343 ORDER BY i"
     ).fetchall()
     assert [i for i, _ in rows] == points
-    assert [hex(i) for i, shown in rows if shown != plain_text(f"x{chr(i)}y")] == []
+    for start in range(0, len(rows), 1000):
+        block = rows[start : start + 1000]
+        shown = plain_text("".join(f"x{chr(i)}y" for i, _ in block), 4000)
+        assert shown == "".join(shown for _, shown in block), f"between {block[0][0]:#x} and {block[-1][0]:#x}"
     kept = {chr(i) for i, shown in rows if shown == f"x{chr(i)}y"}
     assert [hex(ord(c)) for c in kept if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")] == []
     ignorable = "\u034f\u115f\u1160\u17b4\u180b\u180e\u2065\u3164\ufe00\uffa0\ufff0\U000e0001\U000e0fff"

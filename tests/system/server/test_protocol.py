@@ -47,7 +47,7 @@ async def test_annotations_say_which_tools_write(client: Client) -> None:
     assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
 
 
-async def test_with_every_tool_the_list_fits_into_20_kilobytes_with_a_meaning_for_every_parameter(
+async def test_the_list_of_all_tools_is_short_and_explains_every_parameter(
     samples: Store,
 ) -> None:
     async with Client(app.build(samples, allow_exec=True)) as connected:
