@@ -22,6 +22,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from rooflens.analysis.store.store import Store
+from rooflens.server.cli import main
 from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import DEFAULT_LIMITS, ServerLimits
 from rooflens.tests.support.malformed import MALFORMED, NOT_FOR_US, OF_EACH_KIND
@@ -231,6 +232,11 @@ def test_a_malformed_message_is_answered_and_a_notification_is_not(place: Place,
     for raw in NOT_FOR_US:
         reply = place.post(raw, Mcp_Session_Id=session)
         assert (reply.status, reply.body) == (202, b"")
+
+
+def test_an_address_in_use_is_a_problem(samples: Store, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--store", str(samples.root), "serve", "--http", f"127.0.0.1:{place.port}"]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err
 
 
 def test_a_made_token_is_printed_once_with_the_header_and_works(samples: Store, tmp_path: Path) -> None:
