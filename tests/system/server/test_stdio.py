@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import StdioServerParameters
-from mcp.client import Client
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import stdio
@@ -20,22 +18,6 @@ from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US, OF_
 from rooflens.tests.support.waiting import END_S
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip")
-
-
-@pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_real_client_gets_metrics_and_sql_over_stdio(samples: Store, mode: str) -> None:
-    server = StdioServerParameters(
-        command=sys.executable, args=["-m", "rooflens", "serve", "--store", str(samples.root)]
-    )
-    async with Client(server, mode=mode) as client:
-        metrics = await client.call_tool("compute_metrics", {"workload": "yax_before", "metrics": ["17.3.7"]})
-        sql = await client.call_tool("query_counters", {"sql": "SELECT sum(SQ_WAVES) AS waves FROM counters"})
-    row = dict(
-        zip(metrics.structured_content["table"]["columns"], metrics.structured_content["table"]["rows"][0], strict=True)
-    )
-    assert row["avg"] == pytest.approx(0.522807729495, rel=1e-9)
-    assert sql.structured_content["table"]["rows"] == [[4096.0]]
 
 
 def test_nothing_heavy_is_imported_before_a_tool_needs_it() -> None:
