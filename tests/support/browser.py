@@ -181,17 +181,6 @@ class Browser:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed)
         self.settle()
 
-    def screenshot(self, target: Path, *, whole: bool = True) -> None:
-        """The page as PNG."""
-        found = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._clip(whole))
-        target.write_bytes(base64.b64decode(found["data"]))
-
-    def _clip(self, whole: bool) -> dict[str, Any]:
-        if not whole:
-            return {}
-        size = self.send("Page.getLayoutMetrics")["cssContentSize"]
-        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 12000), "scale": 1}}
-
     def printed(self) -> bytes:
         """The page as PDF."""
         return base64.b64decode(self.send("Page.printToPDF", printBackground=False)["data"])

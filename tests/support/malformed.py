@@ -49,3 +49,9 @@ NOT_FOR_US: tuple[bytes, ...] = (
 
 HOSTILE = "\u202e\u200b\u001b[31m<img src=x onerror=alert(1)>![a](http://e.vil/x)"
 """A text that hides, or acts in a terminal or a page."""
+
+OF_EACH_KIND = (
+    "no JSON", "not UTF-8", "nested 100,000 deep", "nested 200 deep", "null", "batch", "method is a number",
+    "id is an object", "half a pair in an id", "response without an error", "notification with a list",
+)  # fmt: skip
+"""One malformed message of each kind of code, id and way through a transport; `messages.read` is tested with all."""

@@ -177,12 +177,3 @@ async def test_the_transpose_is_walked_to_its_fast_version(tmp_path: Path) -> No
     assert "hbm" in done[-1].stop
     tried = query_counters(store, "SELECT change, verdict FROM log ORDER BY created").table.rows
     assert tried == [[v.change, "improved"] for v in loop.ladders()["transpose"].versions[1:]]
-
-
-async def test_the_faulty_yax_is_refused_and_the_corrected_one_kept(tmp_path: Path) -> None:
-    done = await replay("yax", Store(tmp_path / "store"), tmp_path)
-    assert [r.tried.kernel for r in done if r.tried] == ["yax_faulty", "yax_solution"]
-    faulty, right = (r.outcome for r in done[:2])
-    assert faulty and faulty.same_work == "no" and not faulty.better and (faulty.speedup or 0) > 10
-    assert right and right.better and 2 < (right.speedup or 0) < 5
-    assert done[-1].best.kernel == "yax_solution" and "hbm" in done[-1].stop

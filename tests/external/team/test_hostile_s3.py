@@ -196,7 +196,7 @@ def test_names_and_manifests_of_a_lying_server_lead_nowhere(
     assert SECRET not in caplog.text + "".join(broken)
 
 
-def test_tables_that_are_no_parquet_files_are_refused_though_their_checksums_are_right(
+def test_tables_that_are_no_parquet_files_are_refused_despite_right_checksums(
     s3: str, four: Store, tmp_path: Path
 ) -> None:
     """Whoever can write to the bucket can write a manifest that fits whatever else lies there."""

@@ -111,7 +111,7 @@ print(len(target.scan()[0]))
 """
 
 
-def test_processes_of_two_machines_write_at_once_and_none_is_lost_or_twice_or_half_seen(
+def test_processes_of_two_machines_write_at_once_and_none_is_lost_or_twice(
     lake: Store, four: Store, tmp_path: Path
 ) -> None:
     here = Store(tmp_path / "here")
@@ -134,7 +134,7 @@ def test_processes_of_two_machines_write_at_once_and_none_is_lost_or_twice_or_ha
     assert (counted(lake, "workloads"), counted(lake, "dispatches"), counted(lake, "passes")) == (6, 3 + 3 * 6, 6)
 
 
-def test_a_writer_killed_before_its_transaction_leaves_nothing_to_see_and_the_next_push_mends_it(
+def test_a_writer_killed_early_leaves_nothing_to_see_and_the_next_push_mends_it(
     lake: Store, four: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> list[bool]:
@@ -167,7 +167,7 @@ def test_pruned_workloads_are_gone_from_lists_sql_and_storage_and_the_rest_answe
     assert [one.new for one in transfer(here, lake, [made[0]])] == [True], "it can be pushed again"
 
 
-def test_tags_given_on_one_machine_are_seen_on_all_and_a_cut_off_change_is_mended_by_a_push(
+def test_tags_are_seen_on_all_machines_and_a_push_mends_a_change_cut_off(
     lake: Store, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = four.resolve("clover")
@@ -190,7 +190,7 @@ def test_tags_given_on_one_machine_are_seen_on_all_and_a_cut_off_change_is_mende
     assert query_counters(third, sql).table.rows == [["clo,release,half"]]
 
 
-def test_pruning_gives_up_what_the_catalogue_was_and_never_schedules_files_of_a_workload_for_deletion(
+def test_pruning_drops_old_snapshots_and_no_file_of_a_workload(
     lake: Store, four: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def metadata(table: str, where: str = "true") -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.analysis.base.problems import NotAllowed, NotFound, Problem, StoreProblem
+from rooflens.analysis.base.problems import NotAllowed, Problem, StoreProblem
 from rooflens.analysis.store.manifest import PREFIX
 from rooflens.analysis.store.remote import s3 as s3_module
 from rooflens.analysis.store.remote.address import bucket
@@ -60,15 +60,6 @@ def test_what_one_machine_imports_another_reads_with_every_figure_the_same(
     assert far == near
     sql = "SELECT kernel, TCC_HIT_sum, duration_ns FROM counters WHERE SQ_WAVES > 0"
     assert query_counters(there, sql).table.rows == query_counters(four, sql, "yax_before").table.rows
-
-
-def test_a_name_that_is_not_there_is_answered_as_in_a_folder(s3: str, four: Store) -> None:
-    there = Store.locate(s3)
-    transfer(four, there, four.scan()[0])
-    with pytest.raises(NotFound, match="yax_before"):
-        there.resolve("yax_befor")
-    with pytest.raises(NotFound):
-        there.resolve("0123456789abcdef")
 
 
 def test_push_can_be_repeated_and_pull_brings_the_same_bytes(s3: str, four: Store, tmp_path: Path) -> None:

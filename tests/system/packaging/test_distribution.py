@@ -111,14 +111,16 @@ def test_an_install_has_all_data_and_one_top_level_name(built: Path, tmp_path: P
         "import sys, rooflens; assert rooflens.__file__.startswith(sys.argv[1]);"
         "from rooflens.server.page.build import page; assert 'openAsApp' in page(None);"
         "from rooflens.server.mcp.resources import skills; assert len(skills()) == 5;"
-        "from rooflens.server.cli import main; main(['connect']); main(['demo'])"
+        "from rooflens.server import cli, demo; cli.main(['connect']);"
+        "cli.main(['import', str(demo.SAMPLES / 'yax_after')]);"
+        "cli.main(['metrics', 'latest', 'l2.hit_rate_pct'])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, str(site)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(site)},
+        env={**os.environ, "PYTHONPATH": str(site), "ROOFLENS_STORE": str(tmp_path / "store")},
     )
     assert done.returncode == 0, done.stderr
     assert "l2.hit_rate_pct" in done.stdout and "claude-code" in done.stdout

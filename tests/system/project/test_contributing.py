@@ -216,12 +216,6 @@ def test_the_catalogue_files_of_another_package_are_used(site: Path, folder: Pat
     assert done.stdout == "AMD Instinct MI290 (an example)\n", done.stderr
 
 
-def test_without_the_folder_the_target_is_unknown(profile: Path, tmp_path: Path) -> None:
-    done = python(None, PROGRAM, tmp_path / "store", profile)
-    assert done.returncode != 0
-    assert "gfx90f" in done.stderr
-
-
 SHOW = "from rooflens.analysis.catalogue.targets import gpu; print(gpu('gfx90a').title)"
 
 

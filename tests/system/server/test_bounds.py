@@ -75,11 +75,11 @@ def unbounded(schema: dict[str, Any], place: str = "") -> Iterator[str]:
         yield from unbounded(schema["additionalProperties"], f"{place}{{}}")
 
 
-@pytest.mark.parametrize("tool", TOOLS)
-def test_every_text_list_object_and_number_of_a_schema_has_bounds(tool: str) -> None:
-    schema = TOOLS[tool].arguments.model_json_schema()
-    assert "$defs" not in schema, "a definition would have to be walked too"
-    assert [fault for name, part in schema["properties"].items() for fault in unbounded(part, name)] == []
+def test_every_text_list_object_and_number_of_a_schema_has_bounds() -> None:
+    for tool in TOOLS.values():
+        schema = tool.arguments.model_json_schema()
+        assert "$defs" not in schema, "a definition would have to be walked too"
+        assert [fault for name, part in schema["properties"].items() for fault in unbounded(part, name)] == [], tool
 
 
 def test_the_list_of_tools_says_nothing_of_bounds_which_every_client_would_pay_for() -> None:
@@ -96,14 +96,10 @@ def own(samples: Store, tmp_path_factory: pytest.TempPathFactory) -> Store:
 @pytest.mark.parametrize("tool", [name for name in TOOLS if TOOLS[name].arguments.model_fields])
 def test_odd_values_are_answered_by_a_result_or_advice_for_two_seconds_of_work(tool: str, own: Store) -> None:
     faults = []
-    for parameter in TOOLS[tool].arguments.model_fields:
+    for parameter, field in TOOLS[tool].arguments.model_fields.items():
         for odd in ODD:
-            if (
-                parameter == "device"
-                and tool in ("run_peak_benchmarks", "check_counters")
-                and (odd is None or odd == 0)
-            ):
-                continue  # these are devices, and would be measured
+            if (odd is None and field.default is None) or ((tool, parameter) in MEASURED and odd in (None, 0)):
+                continue  # nothing is given; or it is a device, and would be measured
             with at_most(SECONDS):
                 found = toolbox.answer(own, tool, {**CALLS[tool], parameter: odd})
             said = render.refusal(found) if isinstance(found, Problem) else render.text(found)
@@ -163,18 +159,13 @@ def test_what_no_argument_may_hold_is_refused_by_its_name(
     assert isinstance(problem, BadArgument) and named in problem.text
 
 
-@pytest.mark.parametrize(
-    "version", ["", " ", "abc", "1", "1.-1", "1.٣", "١.٢", "1.0\n", "0x1.2", "1.0.0.0.0.0", "." * 300]
-)
-@pytest.mark.parametrize(
-    ("profiler", "gpu"),
-    [("rocprofv3", "gfx90a"), ("rocprof", "gfx90a"), ("rocprofv2", "gfx90a"), ("ncu", "sm_90"), ("perf", "cpu")],
-)
-def test_an_odd_version_of_a_profiler_is_advice_and_no_bug(
-    profiler: str, gpu: str, version: str, samples: Store
-) -> None:
-    found = toolbox.answer(samples, "plan_profile", {"gpu": gpu, "profiler": profiler, "profiler_version": version})
-    assert "failed inside" not in getattr(found, "text", "")
+def test_an_odd_version_of_a_profiler_is_advice_and_no_bug(samples: Store) -> None:
+    amd = (("rocprofv3", "gfx90a"), ("rocprof", "gfx90a"), ("rocprofv2", "gfx90a"))
+    profilers = (*amd, ("ncu", "sm_90"), ("perf", "cpu"))
+    for version in ("", " ", "abc", "1", "1.-1", "1.٣", "١.٢", "1.0\n", "0x1.2", "1.0.0.0.0.0", "." * 300):
+        for profiler, gpu in profilers:
+            asked = {"gpu": gpu, "profiler": profiler, "profiler_version": version}
+            assert "failed inside" not in getattr(toolbox.answer(samples, "plan_profile", asked), "text", ""), asked
 
 
 def test_what_is_nested_too_deeply_or_needs_too_much_memory_is_no_bug(
@@ -210,24 +201,21 @@ class Wide(Result):
     table: Table = table({"a": None}, [])
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_no_part_of_an_answer_can_break_the_cap() -> None:
+    for result in (
         Wide(notes=["n" * 100_000]),
-        Wide(notes=["n"] * 100_000),
+        Wide(notes=["n"] * 50_000),
         Wide(next=[NextCall(tool="t", arguments={"a": "x" * 100_000}, why="because")]),
-        Wide(words=["w" * 50] * 10_000),
-        Wide(words=["\x01<img \U0010ffff" * 20_000]),
-        Wide(nested={f"k{i}": ["v" * 100] * 100 for i in range(1000)}),
+        Wide(words=["w" * 50] * 2_000),
+        Wide(words=["\x01<img \U0010ffff" * 10_000]),
+        Wide(nested={f"k{i}": ["v" * 100] * 20 for i in range(200)}),
         Wide(note=Note("a", "x" * 100_000)),
         Wide(table=table({"a": None}, [["c" * 100_000]])),
-        Wide(table=table({f"column {i}" * 10: None for i in range(3000)}, [[1.0] * 3000])),
-        Wide(words=["w" * 50] * 10_000, table=table({"a": None}, [["c" * 30]] * 20_000), notes=["n" * 5_000] * 30),
-    ],
-)
-def test_no_part_of_an_answer_can_break_the_cap(result: Wide) -> None:
-    answer = render.fit_answer(result, "list_workloads", {})
-    assert len(json.dumps(answer.content)) <= render.CHARACTERS
-    assert len(render.text(answer)) <= render.CHARACTERS and len(render.text(result)) <= render.CHARACTERS
-    assert all(len(note) < 1_100 for note in answer.content["notes"])
-    assert any("truncated" in note.lower() or "more characters" in note for note in answer.content["notes"])
+        Wide(table=table({f"column {i}" * 10: None for i in range(1000)}, [[1.0] * 1000])),
+        Wide(words=["w" * 50] * 2_000, table=table({"a": None}, [["c" * 30]] * 4_000), notes=["n" * 5_000] * 30),
+    ):
+        answer = render.fit_answer(result, "list_workloads", {})
+        assert len(json.dumps(answer.content)) <= render.CHARACTERS
+        assert len(render.text(answer)) <= render.CHARACTERS and len(render.text(result)) <= render.CHARACTERS
+        assert all(len(note) < 1_100 for note in answer.content["notes"])
+        assert any("truncated" in note.lower() or "more characters" in note for note in answer.content["notes"])

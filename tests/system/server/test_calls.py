@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -36,11 +34,6 @@ pytestmark = [
 ]
 SLOW_SQL = {"sql": "SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b", "timeout_s": 60}
 KIND = Kind(Limits(500_000_000, cpu_s=20), wall_s=END_S, places=2, each=1)
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -225,38 +218,6 @@ async def test_an_import_ends_with_its_call_and_leaves_nothing(tmp_path: Path) -
         await answers(client)
         await seen(lambda: not list(store.root.glob("tmp/*")))
     assert not [p for p in store.root.glob("*") if p.name not in ("tmp", "format.json")]
-
-
-@pytest.mark.parametrize("how", ["end of input", "SIGTERM", "SIGKILL"])
-def test_a_server_ends_at_once_with_everything_that_it_does(samples: Store, how: str) -> None:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "rooflens", "serve", "--store", str(samples.root)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert server.stdin and server.stdout
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}
-    _write(server, id=1, method="initialize", params=hello)
-    server.stdout.readline()
-    _write(server, method="notifications/initialized")
-    for n in range(2, 30):
-        _write(server, id=n, method="tools/call", params={"name": "query_counters", "arguments": SLOW_SQL})
-    until(lambda: len(below(server.pid)) >= 3)
-    family = below(server.pid)
-    if how == "end of input":
-        server.stdin.close()
-    else:
-        server.send_signal(getattr(signal, how))
-    # Its queries would go on for minutes, a few at a time.
-    server.wait(END_S)
-    gone(*family)
-    assert "structuredContent" not in server.stdout.read(), "nor was one of them answered"
-    server.stdout.close()
-
-
-def _write(server: subprocess.Popen[str], **message: Any) -> None:
-    assert server.stdin
-    server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    server.stdin.flush()
 
 
 # -- the process that is forked ---------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from rooflens.analysis.store.store import Store
+from rooflens.server.cli import main
 from rooflens.tests.support.waiting import END_S
 from rooflens.tools.sql.export import export_db
 
@@ -24,7 +25,15 @@ def test_an_export_completes_although_nobody_reads_its_output(samples: Store, tm
         assert con.execute("SELECT count(*) FROM dispatches").fetchone() == (2,)
 
 
-def test_one_workload_can_be_exported_alone_with_its_metrics_facts_and_passes(samples: Store, tmp_path: Path) -> None:
-    rows = export_db(samples, tmp_path / "one.duckdb", "yax_after")
-    assert (rows["workloads"], rows["dispatches"], rows["passes"]) == (1, 1, 1)
-    assert rows["metrics"] > 300 and rows["facts"] > 10
+def test_one_workload_is_exported_alone_with_its_metrics_and_over_no_other_file(samples: Store, tmp_path: Path) -> None:
+    target = tmp_path / "one.duckdb"
+    words = ["--store", str(samples.root), "export-db"]
+    rows = export_db(samples, target, "yax_after")
+    assert (rows["workloads"], rows["dispatches"], rows["passes"]) == (1, 1, 1) and rows["facts"] > 10
+    with duckdb.connect(str(target), read_only=True) as con:
+        assert con.execute("SELECT count(*) FROM metrics WHERE status = 'ok'").fetchone()[0] > 50
+        comment = "SELECT comment FROM duckdb_columns() WHERE column_name = 'duration_ns' LIMIT 1"
+        assert con.execute(comment).fetchone()[0]
+    assert main([*words, str(target)]) == 1, "an existing file is kept"
+    assert main([*words, str(tmp_path / "no" / "out.duckdb")]) == 1
+    assert list(tmp_path.iterdir()) == [target]

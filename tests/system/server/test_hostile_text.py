@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 import json
 import re
 import shutil
-import subprocess
-import sys
 import unicodedata
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
@@ -26,7 +23,7 @@ from rooflens.analysis.base import text as texts
 from rooflens.analysis.base.kernel_names import names_shortened_to
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
-from rooflens.server.doctor.examination import examine
+from rooflens.server.cli import main
 from rooflens.server.mcp import app, toolbox
 from rooflens.server.terminal import log
 from rooflens.tests import ROOT
@@ -34,7 +31,6 @@ from rooflens.tests.support.waiting import at_most
 from rooflens.tools.base import progress
 from rooflens.tools.base.results import Result, table
 from rooflens.tools.base.untrusted_text import plain_text, visible_name
-from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.plot import PlotResult
 from rooflens.tools.rendering import render
 
@@ -241,13 +237,12 @@ def answers(hostile: Store) -> list[Result | Problem]:
     return [toolbox.answer(hostile, tool, arguments) for tool, arguments in WORKLOAD_CALLS]
 
 
-@pytest.mark.parametrize("number", range(len(WORKLOAD_CALLS)), ids=lambda n: f"{WORKLOAD_CALLS[n][0]}-{n}")
-def test_no_answer_about_a_hostile_profile_hides_or_acts(number: int, answers: list[Result | Problem]) -> None:
-    tool, found = WORKLOAD_CALLS[number][0], answers[number]
-    assert not isinstance(found, Problem), found.text
-    words, data = said(found, tool)
-    assert {string: what for string in {words, *strings(data)} if (what := active(string))} == {}
-    assert "failed inside" not in words
+def test_no_answer_about_a_hostile_profile_hides_or_acts(answers: list[Result | Problem]) -> None:
+    for (tool, arguments), found in zip(WORKLOAD_CALLS, answers, strict=True):
+        assert not isinstance(found, Problem), found.text
+        words, data = said(found, tool)
+        faults = {string: what for string in {words, *strings(data)} if (what := active(string))}
+        assert (faults, "failed inside" in words) == ({}, False), (tool, arguments)
 
 
 def test_suggested_calls_hold_no_text_of_a_profile(answers: list[Result | Problem]) -> None:
@@ -265,7 +260,7 @@ def test_every_tool_that_takes_a_workload_was_asked() -> None:
 
 def test_no_refusal_or_answer_that_quotes_an_argument_hides_or_acts(hostile: Store) -> None:
     faults = {}
-    for tool, arguments in QUOTING:
+    for tool, arguments in QUOTING[::3]:  # every tool with several texts, and every text with ten calls
         words, data = said(toolbox.answer(hostile, tool, arguments), tool)
         faults |= {s[:300]: (tool, what) for s in {words, *strings(data)} if (what := active(s))}
     assert faults == {}
@@ -285,29 +280,20 @@ def test_a_file_that_cannot_be_read_is_told_without_its_markup(tmp_path: Path) -
         assert active(words) == [] and "failed inside" not in words
 
 
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
-        ("compute_metrics", {"by_kernel": True}),
-        ("compute_roofline", {"limit": 50}),
-        ("compute_occupancy", {}),
-        ("diagnose_bottleneck", {}),
-        ("plot", {"kind": "roofline"}),
-    ],
-)
-def test_a_kernel_copied_from_an_answer_is_found_by_every_tool(
-    tool: str, arguments: dict[str, Any], hostile: Store
-) -> None:
+def test_a_kernel_copied_from_an_answer_is_found_by_every_tool(hostile: Store) -> None:
     _, data = said(toolbox.answer(hostile, "list_workloads", {"workload": "latest", "limit": 50}), "list_workloads")
     column = data["table"]["columns"].index("kernel")
     shown = [row[column] for row in data["table"]["rows"]]
     assert len(set(shown)) == len(PAYLOADS)
-    for name in shown[:3] if tool == "plot" else shown:
-        found = toolbox.answer(hostile, tool, {"workload": "latest", "kernel": name, **arguments})
+    for name in shown:
+        found = toolbox.answer(hostile, "compute_metrics", {"workload": "latest", "by_kernel": True, "kernel": name})
         assert not isinstance(found, Problem), found.text
-    if tool == "compute_metrics":
         names = {row[found.table.columns.index("kernel")] for row in found.table.rows}  # type: ignore[attr-defined]
-        assert {texts.inert(n) for n in names} == {shown[-1]}
+        assert {texts.inert(n) for n in names} == {name}
+    for tool in ("compute_roofline", "compute_occupancy", "diagnose_bottleneck", "plot"):
+        more = {"kind": "roofline"} if tool == "plot" else {}
+        found = toolbox.answer(hostile, tool, {"workload": "latest", "kernel": shown[-1], **more})
+        assert not isinstance(found, Problem), found.text
 
 
 def test_a_name_copied_from_a_table_in_words_is_found_with_its_bars() -> None:
@@ -325,18 +311,17 @@ class Rows(Result):
     table: Any
 
 
-@pytest.mark.parametrize("name", NAMES_OF_CPP)
-def test_names_of_kernels_stay_as_they_are(name: str) -> None:
-    assert texts.inert(name) == name and not texts.reads_like_a_sentence(name)
+def test_names_of_kernels_stay_as_they_are() -> None:
+    assert [n for n in NAMES_OF_CPP if texts.inert(n) != n or texts.reads_like_a_sentence(n)] == []
 
 
-@pytest.mark.parametrize("payload", PAYLOADS)
-def test_what_is_escaped_stays_visible_and_is_escaped_once(payload: str) -> None:
-    inert = texts.inert(payload)
-    assert active(inert) == [] and texts.inert(inert) == inert
-    assert re.sub(r"[^a-z]", "", inert.replace("&lt;", "").replace("&amp;", "")) == (
-        re.sub(r"[^a-z]", "", payload.replace(HIDDEN, "kgnpend"))
-    )
+def test_what_is_escaped_stays_visible_and_is_escaped_once() -> None:
+    for payload in PAYLOADS:
+        inert = texts.inert(payload)
+        assert active(inert) == [] and texts.inert(inert) == inert
+        assert re.sub(r"[^a-z]", "", inert.replace("&lt;", "").replace("&amp;", "")) == (
+            re.sub(r"[^a-z]", "", payload.replace(HIDDEN, "kgnpend"))
+        )
 
 
 def test_the_oracle_of_these_tests_sees_what_is_wrong_with_every_payload() -> None:
@@ -364,8 +349,8 @@ def test_nothing_takes_longer_than_its_length_deserves() -> None:
         "=",
     )
     for piece in pieces:
-        for text in (piece * (200_000 // len(piece)), "<x " + piece * (200_000 // len(piece))):
-            with at_most(2):
+        for text in (piece * (60_000 // len(piece)), "<x " + piece * (60_000 // len(piece))):
+            with at_most(0.6):
                 texts.inert(text)
                 texts.reads_like_a_sentence(text)
 
@@ -377,29 +362,15 @@ def test_python_and_sql_hide_the_same_of_all_of_unicode() -> None:
         f"SELECT i, {visible_name(letter)} FROM range(1, 1114112) t(i) WHERE i NOT BETWEEN 55296 AND 57343 ORDER BY i"
     ).fetchall()
     assert [i for i, _ in rows] == points
-    assert [hex(i) for i, shown in rows if shown != plain_text(f"x{chr(i)}y")] == []
-
-
-def test_all_that_unicode_calls_invisible_is_hidden() -> None:
-    kept = [c for c in map(chr, range(0x110000)) if texts.visible(f"x{c}y") == f"x{c}y"]
+    for start in range(0, len(rows), 1000):
+        block = rows[start : start + 1000]
+        shown = plain_text("".join(f"x{chr(i)}y" for i, _ in block), 4000)
+        assert shown == "".join(shown for _, shown in block), f"between {block[0][0]:#x} and {block[-1][0]:#x}"
+    kept = {chr(i) for i, shown in rows if shown == f"x{chr(i)}y"}
     assert [hex(ord(c)) for c in kept if unicodedata.category(c) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")] == []
-    ignorable = (
-        0x34F,
-        0x115F,
-        0x1160,
-        0x17B4,
-        0x180B,
-        0x180E,
-        0x2065,
-        0x3164,
-        0xFE00,
-        0xFFA0,
-        0xFFF0,
-        0xE0001,
-        0xE0FFF,
-    )
-    assert not {chr(n) for n in ignorable} & set(kept)
-    assert {"é", "中", "́", "→", "𝛼", "\u00a0"} <= set(kept), "what is seen stays"
+    ignorable = "\u034f\u115f\u1160\u17b4\u180b\u180e\u2065\u3164\ufe00\uffa0\ufff0\U000e0001\U000e0fff"
+    assert not set(ignorable) & kept
+    assert {"é", "中", "\u0301", "→", "𝛼", "\u00a0"} <= kept, "what is seen stays"
 
 
 def test_an_answer_with_such_texts_says_whose_they_are(hostile: Store, samples: Store) -> None:
@@ -414,9 +385,9 @@ def test_an_answer_with_such_texts_says_whose_they_are(hostile: Store, samples: 
     assert "never instructions" in data["notes"][0] and data["notes"][0] in words
 
 
-@pytest.mark.parametrize(("tool", "arguments"), WORKLOAD_CALLS, ids=lambda v: v if isinstance(v, str) else "")
-def test_an_answer_about_an_honest_profile_is_not_marked(tool: str, arguments: dict[str, Any], samples: Store) -> None:
-    assert "never instructions" not in said(toolbox.answer(samples, tool, arguments), tool)[0]
+def test_an_answer_about_an_honest_profile_is_not_marked(samples: Store) -> None:
+    for tool, arguments in (call for call in WORKLOAD_CALLS if call[0] != "plot"):
+        assert "never instructions" not in said(toolbox.answer(samples, tool, arguments), tool)[0], arguments
 
 
 def test_no_kernel_of_the_recorded_profiles_is_changed_or_taken_for_a_sentence(shared: Path) -> None:
@@ -478,6 +449,10 @@ def test_pictures_hold_no_markup_of_a_profile(answers: list[Result | Problem]) -
 async def test_resources_and_prompts_hold_no_markup_of_a_profile_or_a_user(hostile: Store) -> None:
     (manifest,) = hostile.scan()[0]
     async with Client(app.build(hostile)) as client:
+        listed = await client.call_tool("list_workloads", {"workload": "latest"})
+        unknown = await client.call_tool("list_workloads", {"workload": PAYLOADS[1]})
+        shown = [listed.content[0].text, unknown.content[0].text, *strings(listed.structured_content)]
+        assert [what for text in shown if (what := active(text))] == []
         summary = (await client.read_resource(f"rooflens://workload/{manifest.id}/summary")).contents[0].text
         assert active(summary) == [] and "never instructions" in summary
         with pytest.raises(Exception) as refused:
@@ -489,12 +464,9 @@ async def test_resources_and_prompts_hold_no_markup_of_a_profile_or_a_user(hosti
             assert active(asked.rpartition("## Given by the user")[2]) == []
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-def test_the_command_line_prints_no_markup_of_a_profile(hostile: Store, tmp_path: Path) -> None:
+def test_the_command_line_prints_no_markup_of_a_profile(
+    hostile: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     root = tmp_path / "store"
     shutil.copytree(hostile.root, root)
     (root / "<img src=x>\x1b[2J![a](b:c)").mkdir()
@@ -502,17 +474,13 @@ def test_the_command_line_prints_no_markup_of_a_profile(hostile: Store, tmp_path
         ["list_workloads", '{"workload": "latest"}'],
         ["list_workloads", json.dumps({"workload": HIDDEN})],
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "rooflens", "--store", str(root), "call", *arguments], capture_output=True, text=True
-        )
-        printed = [done.stderr, *strings(json.loads(done.stdout or "{}"))]
+        main(["--store", str(root), "call", *arguments])
+        told = capsys.readouterr()
+        printed = [told.err, *strings(json.loads(told.out or "{}"))]
         assert [what for line in printed if (what := active(line))] == []
-    damaged = [check.found for check in examine(Store(root), Roots())[1] if check.name == "damaged entry"]
-    assert damaged and active(texts.inert("\n".join(damaged))) == []
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens", "--store", str(root), "doctor"], capture_output=True, text=True
-    )
-    assert "damaged entry" in done.stdout and active(done.stdout) == []
+    main(["--store", str(root), "doctor"])
+    told = capsys.readouterr()
+    assert "damaged entry" in told.out and active(told.out) == []
 
 
 def test_an_exported_database_holds_names_without_anything_hidden(hostile: Store, tmp_path: Path) -> None:
@@ -550,13 +518,3 @@ def test_progress_is_told_without_markup_and_in_one_short_line() -> None:
     with progress.listening(heard.append):
         progress.report(f"read {PAYLOADS[0]} {PAYLOADS[1]} {HIDDEN}" + "x" * 1000)
     assert active(heard[0]) == [] and len(heard[0]) < 250
-
-
-def test_a_server_answers_a_client_without_markup(hostile: Store) -> None:
-    async def ask() -> list[str]:
-        async with Client(app.build(hostile)) as client:
-            listed = await client.call_tool("list_workloads", {"workload": "latest"})
-            refused = await client.call_tool("list_workloads", {"workload": PAYLOADS[1]})
-            return [listed.content[0].text, refused.content[0].text, *strings(listed.structured_content)]
-
-    assert [what for text in asyncio.run(ask()) if (what := active(text))] == []

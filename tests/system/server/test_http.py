@@ -22,24 +22,19 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
 from rooflens.analysis.store.store import Store
+from rooflens.server.cli import main
 from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import DEFAULT_LIMITS, ServerLimits
-from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US
+from rooflens.tests.support.malformed import MALFORMED, NOT_FOR_US, OF_EACH_KIND
 from rooflens.tests.support.waiting import END_S, free_port, until
-from rooflens.tests.system.server.test_calls import below
+from rooflens.tests.system.server.test_calls import SLOW_SQL, below
+from rooflens.tests.system.server.test_execution import FAMILY, alive, profiling
 
 TOKEN = "sixteen-characters-or-more"
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 INITIALIZE = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
     "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"},
 }}).encode()  # fmt: skip
-STATELESS = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
-             "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"}}  # fmt: skip
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @dataclass(frozen=True)
@@ -117,11 +112,11 @@ def _process(
 
 
 @contextmanager
-def _inside(store: Store, limits: ServerLimits = DEFAULT_LIMITS) -> Iterator[Place]:
+def _inside(store: Store, limits: ServerLimits = DEFAULT_LIMITS, token: str | None = TOKEN) -> Iterator[Place]:
     """A server in a thread of this process."""
     with free_port() as port:
         address = access.parse(f"127.0.0.1:{port}")
-        server = http.service(app.build(store), access.hosts(address, []), TOKEN, limits)
+        server = http.service(app.build(store), access.hosts(address, []), token, limits)
         thread = threading.Thread(target=server.run, args=([access.listen(address)],))
         thread.start()
         try:
@@ -158,46 +153,38 @@ async def test_a_client_gets_metrics_over_http(place: Place, mode: str) -> None:
     assert not answer.is_error
 
 
-@pytest.mark.parametrize("given", [None, "Bearer wrong", f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer", ""])
-def test_without_the_token_nobody_gets_in_and_nothing_is_told(place: Place, log: Path, given: str | None) -> None:
-    reply = place.post(PING, Authorization=given)
-    assert (reply.status, reply.headers["www-authenticate"], reply.body) == (401, "Bearer", b"unauthorized")
+def test_without_the_token_nobody_gets_in_and_nothing_is_told(place: Place, log: Path) -> None:
+    for given in (None, f"Basic {TOKEN}", TOKEN, f"Bearer {TOKEN}x", "Bearer", "", "Bearer wrong"):
+        before = log.read_text().count("a wrong token from 127.0.0.1")
+        reply = place.post(PING, Authorization=given)
+        assert (reply.status, reply.headers["www-authenticate"], reply.body) == (401, "Bearer", b"unauthorized"), given
     assert TOKEN not in log.read_text() and "Bearer wrong" not in log.read_text()
-
-
-def test_a_wrong_token_is_logged_with_its_address(place: Place, log: Path) -> None:
-    before = log.read_text().count("a wrong token from 127.0.0.1")
-    place.post(PING, Authorization="Bearer wrong")
     assert log.read_text().count("a wrong token from 127.0.0.1") == before + 1
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:{}", "localhost", "127.0.0.1:1", "", "localhost:{}."])
-def test_a_foreign_host_is_refused(place: Place, host: str) -> None:
-    assert place.post(PING, Host=host.format(place.port)).status == 421
+def test_a_foreign_host_is_refused(place: Place, session: str) -> None:
+    for host in ("evil.example", "evil.example:{}", "localhost", "127.0.0.1:1", "", "localhost:{}."):
+        assert place.post(PING, Host=host.format(place.port)).status == 421, host
+    for host in ("LOCALHOST:{}", "[::1]:{}", "proxy.example", "Proxy.Example:{}"):
+        assert place.post(PING, Host=host.format(place.port), Mcp_Session_Id=session).status == 200, host
 
 
-@pytest.mark.parametrize("host", ["LOCALHOST:{}", "[::1]:{}", "proxy.example", "Proxy.Example:{}"])
-def test_own_and_allowed_hosts_are_answered(place: Place, session: str, host: str) -> None:
-    assert place.post(PING, Host=host.format(place.port), Mcp_Session_Id=session).status == 200
+def test_a_foreign_or_empty_origin_is_refused(place: Place, session: str) -> None:
+    refused = ("", "null", "http://evil.example", "http://", "ftp://localhost:{}", "localhost:{}")
+    for origin in (*refused, "http://localhost:{}", "https://proxy.example"):
+        status = place.post(PING, Origin=origin.format(place.port), Mcp_Session_Id=session).status
+        assert status == (403 if origin in refused else 200), origin
 
 
-@pytest.mark.parametrize("origin", ["", "null", "http://evil.example", "http://", "ftp://localhost:{}", "localhost:{}"])
-def test_a_foreign_or_empty_origin_is_refused(place: Place, session: str, origin: str) -> None:
-    assert place.post(PING, Origin=origin.format(place.port), Mcp_Session_Id=session).status == 403
-
-
-@pytest.mark.parametrize("origin", ["http://localhost:{}", "https://proxy.example"])
-def test_the_origin_of_an_allowed_host_passes(place: Place, session: str, origin: str) -> None:
-    assert place.post(PING, Origin=origin.format(place.port), Mcp_Session_Id=session).status == 200
-
-
-@pytest.mark.parametrize(
-    "twice",
-    ["Host: evil.example", "Authorization: Bearer wrong", "Content-Length: 3", "Origin: null\r\nOrigin: null",
-     "Mcp-Session-Id: b", "Transfer-Encoding: chunked", "Content-Type: text/plain"],
-)  # fmt: skip
-def test_a_header_that_could_be_read_in_two_ways_is_refused(place: Place, session: str, twice: str) -> None:
-    assert place.post(PING, [twice], Mcp_Session_Id=session).status == 400
+def test_a_header_that_could_be_read_in_two_ways_is_refused(place: Place, session: str) -> None:
+    for twice in (
+        "Host: evil.example", "Authorization: Bearer wrong", "Content-Length: 3", "Origin: null\r\nOrigin: null",
+        "Mcp-Session-Id: b", "Transfer-Encoding: chunked", "Content-Type: text/plain",
+    ):  # fmt: skip
+        assert place.post(PING, [twice], Mcp_Session_Id=session).status == 400, twice
+    for separator in ("\r\n ", "\r\n\t", "\n "):
+        folded = place.post(PING, Mcp_Session_Id=session, Authorization=f"Bearer{separator}{TOKEN}")
+        assert folded.status == 400, "a header over two lines"
 
 
 def test_health_needs_no_token_and_tells_nothing_else(place: Place) -> None:
@@ -207,17 +194,12 @@ def test_health_needs_no_token_and_tells_nothing_else(place: Place) -> None:
     assert (reply.status, reply.body) == (200, b"")
 
 
-@pytest.mark.parametrize(
-    "line", ["GET /", "GET /mcp/", "GET /%6dcp", "POST /health", "GET /docs", "GET http://evil/mcp"]
-)
-def test_other_paths_do_not_exist_for_anybody(place: Place, line: str) -> None:
-    replies = [place.ask(line, Authorization=given) for given in (None, f"Bearer {TOKEN}")]
-    assert [(reply.status, reply.body) for reply in replies] == [(404, b"not found")] * 2
-
-
-@pytest.mark.parametrize("method", ["PUT", "OPTIONS", "TRACE", "HEAD", "PATCH"])
-def test_other_methods_are_refused(place: Place, method: str) -> None:
-    assert place.ask(f"{method} /mcp").status == 405
+def test_other_paths_and_methods_do_not_exist_for_anybody(place: Place) -> None:
+    for line in ("GET /", "GET /mcp/", "GET /%6dcp", "POST /health", "GET /docs", "GET http://evil/mcp"):
+        replies = [place.ask(line, Authorization=given) for given in (None, f"Bearer {TOKEN}")]
+        assert [(reply.status, reply.body) for reply in replies] == [(404, b"not found")] * 2, line
+    for method in ("PUT", "OPTIONS", "TRACE", "HEAD", "PATCH"):
+        assert place.ask(f"{method} /mcp").status == 405, method
 
 
 def test_the_log_has_a_line_for_each_request_without_queries_or_control_characters(place: Place, log: Path) -> None:
@@ -236,56 +218,25 @@ def test_an_oversized_body_is_refused(place: Place) -> None:
     assert b" 413 " in place.send(chunks + b"1\r\n \r\n").split(b"\r\n")[0], "and when it turns out so"
 
 
-@pytest.mark.parametrize("name", MALFORMED)
 @pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
-def test_every_malformed_message_is_answered(place: Place, session: str, era: str, name: str) -> None:
-    raw, expected = MALFORMED[name]
-    reply = place.post(raw, Mcp_Protocol_Version=era, Mcp_Session_Id=session if era == "2025-11-25" else None)
-    assert reply.status == 400
-    if expected is None:
-        assert reply.body == b""
-    else:
-        error = reply.message["error"]
-        assert isinstance(error, dict) and (error["code"], reply.message["id"]) == expected
+def test_a_malformed_message_is_answered_and_a_notification_is_not(place: Place, session: str, era: str) -> None:
+    for name in OF_EACH_KIND:
+        raw, expected = MALFORMED[name]
+        reply = place.post(raw, Mcp_Protocol_Version=era, Mcp_Session_Id=session if era == "2025-11-25" else None)
+        assert reply.status == 400, name
+        if expected is None:
+            assert reply.body == b"", name
+        else:
+            error = reply.message["error"]
+            assert isinstance(error, dict) and (error["code"], reply.message["id"]) == expected, name
+    for raw in NOT_FOR_US:
+        reply = place.post(raw, Mcp_Session_Id=session)
+        assert (reply.status, reply.body) == (202, b"")
 
 
-@pytest.mark.parametrize("raw", NOT_FOR_US)
-def test_a_notification_is_never_answered(place: Place, session: str, raw: bytes) -> None:
-    reply = place.post(raw, Mcp_Session_Id=session)
-    assert (reply.status, reply.body) == (202, b"")
-
-
-@pytest.mark.parametrize(
-    ("method", "params", "code"),
-    [
-        ("nobody/knows", {}, -32601),
-        ("tools/call", {"name": "nobody_knows", "arguments": {}}, -32602),
-        ("tools/call", {"name": "list_workloads", "arguments": [1]}, -32602),
-        ("prompts/get", {"name": "nobody_knows"}, -32602),
-    ],
-)
-def test_a_request_that_cannot_be_served_gets_its_code_in_both_eras(
-    place: Place, session: str, method: str, params: dict[str, object], code: int
-) -> None:
-    old = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    new = {**old, "params": {**params, "_meta": STATELESS}}
-    replies = [
-        place.post(json.dumps(old).encode(), Mcp_Session_Id=session),
-        place.post(json.dumps(new).encode(), Mcp_Protocol_Version="2026-07-28", Mcp_Method=method,
-                   Mcp_Name=str(params["name"]) if "name" in params else None),
-    ]  # fmt: skip
-    for reply in replies:
-        error = reply.message["error"]
-        assert isinstance(error, dict) and (error["code"], reply.message["id"]) == (code, 7)
-
-
-def test_an_address_in_use_is_a_problem_and_no_traceback(samples: Store, place: Place) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve", "--http", f"127.0.0.1:{place.port}"],
-        capture_output=True, text=True, timeout=END_S,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "cannot be listened on" in done.stderr and "Traceback" not in done.stderr
+def test_an_address_in_use_is_a_problem(samples: Store, place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--store", str(samples.root), "serve", "--http", f"127.0.0.1:{place.port}"]) == 1
+    assert "cannot be listened on" in capsys.readouterr().err
 
 
 def test_a_made_token_is_printed_once_with_the_header_and_works(samples: Store, tmp_path: Path) -> None:
@@ -298,8 +249,8 @@ def test_a_made_token_is_printed_once_with_the_header_and_works(samples: Store, 
         assert (tmp_path / "log").read_text().count(token) == 1
 
 
-def test_insecure_local_asks_for_no_token_but_still_for_a_host(samples: Store, tmp_path: Path) -> None:
-    with _process(samples, tmp_path / "log", "--insecure-local", ROOFLENS_TOKEN="") as (_, place):
+def test_insecure_local_asks_for_no_token_but_still_for_a_host(samples: Store) -> None:
+    with _inside(samples, token=None) as place:
         assert place.post(INITIALIZE, Authorization=None).status == 200
         assert place.post(INITIALIZE, Authorization=None, Host="evil.example").status == 421
 
@@ -316,29 +267,27 @@ def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path
         assert process.wait(END_S) == 0 and not path.exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_server_in_time_with_streams_and_calls_open(
-    samples: Store, tmp_path: Path, number: int
+    tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    slow = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
-    call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call",
-            "params": {"name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}  # fmt: skip
-    with _process(samples, tmp_path / "log", ROOFLENS_TOKEN=TOKEN) as (process, place):
+    pids, own = tmp_path / "pids", {**environment, "ROOFLENS_TOKEN": TOKEN}
+    with _process(Store(tmp_path / "store"), tmp_path / "log", "--allow-exec", **own) as (process, place):
         session = place.session()
-        body = json.dumps(call).encode()
+        calls = [_slow(5), _call(6, "profile_command", profiling(FAMILY, str(pids)))]
         requests = [
             place.head("GET /mcp", [], Mcp_Session_Id=session),
-            place.head("POST /mcp", [f"Content-Length: {len(body)}"], Mcp_Session_Id=session) + body,
+            *(place.head("POST /mcp", [f"Content-Length: {len(c)}"], Mcp_Session_Id=session) + c for c in calls),
             b"POST /mcp HTTP/1.1\r\nHost:",
         ]
         peers = [socket.create_connection(("127.0.0.1", place.port)) for _ in requests]
         for peer, request in zip(peers, requests, strict=True):
             peer.sendall(request)
         assert peers[0].recv(4096).startswith(b"HTTP/1.1 200"), "the stream is open"
-        until(lambda: len(below(process.pid)) >= 3)
-        process.send_signal(number)
+        until(lambda: pids.exists() and len(below(process.pid)) >= 3)
+        process.send_signal(signal.SIGINT)
         assert process.wait(END_S) == 0, "the stream would go on for ever"
-        assert b"structuredContent" not in _rest(peers[1]), "the call was not waited for"
+        assert b"structuredContent" not in _rest(peers[1]) + _rest(peers[2]), "the calls were not waited for"
+        until(lambda: not alive(pids))
         assert "Traceback" not in (tmp_path / "log").read_text()
         with pytest.raises(ConnectionError):
             socket.create_connection(("127.0.0.1", place.port))
@@ -381,8 +330,8 @@ def _closed(peer: socket.socket, trickle: bytes) -> bool:
 def test_a_connection_that_does_not_finish_its_head_is_closed(
     samples: Store, monkeypatch: pytest.MonkeyPatch, start: bytes, trickle: bytes
 ) -> None:
-    monkeypatch.setattr(http, "HEAD_S", 0.5)
-    monkeypatch.setattr(http, "KEEP_ALIVE_S", 1)
+    monkeypatch.setattr(http, "HEAD_S", 0.3)
+    monkeypatch.setattr(http, "KEEP_ALIVE_S", 0.3)
     with _inside(samples) as place, socket.create_connection(("127.0.0.1", place.port)) as peer:
         peer.sendall(start)
         assert _closed(peer, trickle)
@@ -409,10 +358,13 @@ def test_when_connections_run_out_the_idlest_gives_way(samples: Store, monkeypat
             peer.close()
 
 
+def _call(ident: int, tool: str, arguments: dict[str, Any]) -> bytes:
+    params = {"name": tool, "arguments": arguments}
+    return json.dumps({"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": params}).encode()
+
+
 def _slow(ident: int) -> bytes:
-    slow = "SELECT count(*) FROM range(1000000000) a, range(1000000000) b"
-    return json.dumps({"jsonrpc": "2.0", "id": ident, "method": "tools/call", "params": {
-        "name": "query_counters", "arguments": {"sql": slow, "timeout_s": 60}}}).encode()  # fmt: skip
+    return _call(ident, "query_counters", SLOW_SQL)
 
 
 def test_calls_of_one_client_are_limited_and_an_id_in_use_is_refused(samples: Store) -> None:
@@ -445,15 +397,9 @@ def test_the_longest_idle_session_makes_room_for_a_new_one(samples: Store) -> No
         assert statuses == [404, 200, 404], "the one that was used last stays"
 
 
-@pytest.mark.parametrize("separator", ["\r\n ", "\r\n\t", "\n "])
-def test_a_header_that_is_folded_over_two_lines_is_refused(place: Place, session: str, separator: str) -> None:
-    folded = place.post(PING, Mcp_Session_Id=session, Authorization=f"Bearer{separator}{TOKEN}")
-    assert folded.status == 400
-
-
-@pytest.mark.parametrize("extra", [["x: y"] * 200, ["x: y"] * 10_000, ["x: " + "y" * 40_000], ["x: " + "y" * 9000] * 4])
-def test_a_head_that_is_too_long_is_refused(place: Place, session: str, extra: list[str]) -> None:
-    assert place.post(PING, extra, Mcp_Session_Id=session).status == 400
+def test_a_head_that_is_too_long_is_refused(place: Place, session: str) -> None:
+    for extra in (["x: y"] * 200, ["x: y"] * 10_000, ["x: " + "y" * 40_000], ["x: " + "y" * 9000] * 4):
+        assert place.post(PING, extra, Mcp_Session_Id=session).status == 400
     assert place.post(PING, ["x: y"] * 80, Mcp_Session_Id=session).status == 200
 
 
@@ -486,15 +432,3 @@ def test_no_request_with_odd_headers_is_answered_by_an_error_of_the_server(
                 first = peer.recv(64).split()
             assert not first or (first[0].startswith(b"HTTP/1.1") and int(first[1]) < 500), (name, value)
     assert "Traceback" not in log.read_text() and "without starting response" not in log.read_text()
-
-
-@pytest.mark.parametrize("era", ["2025-11-25", "2026-07-28"])
-def test_errors_over_http_repeat_little_of_a_request_and_nothing_hidden(place: Place, session: str, era: str) -> None:
-    for odd in ("m" * 2_000_000, HOSTILE):
-        for method, params in ((odd, {}), ("resources/read", {"uri": f"rooflens://workload/{odd}"})):
-            meta = {"_meta": STATELESS} if era == "2026-07-28" else {}
-            message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, **meta}}).encode()
-            known = {"Mcp_Session_Id": session} if era == "2025-11-25" else {"Mcp_Protocol_Version": era}
-            told = place.post(message, **known)
-            assert len(told.body) < 1500, told.body[:200]
-            assert not any(part in told.body.decode() for part in ("\u202e", "\\u001b", "<img", "![a]")), told.body

@@ -18,19 +18,11 @@ from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, Request
 
-from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import app, toolbox
-from rooflens.tests.support.given_tool import tool_of
-from rooflens.tools.base.results import Result
 
 ERAS = ("auto", "legacy")
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(params=ERAS)
@@ -55,7 +47,7 @@ async def test_annotations_say_which_tools_write(client: Client) -> None:
     assert not any(t.annotations and (t.annotations.destructive_hint or t.annotations.open_world_hint) for t in listed)
 
 
-async def test_with_every_tool_the_list_fits_into_20_kilobytes_with_a_meaning_for_every_parameter(
+async def test_the_list_of_all_tools_is_short_and_explains_every_parameter(
     samples: Store,
 ) -> None:
     async with Client(app.build(samples, allow_exec=True)) as connected:
@@ -66,10 +58,6 @@ async def test_with_every_tool_the_list_fits_into_20_kilobytes_with_a_meaning_fo
         (t.name, p) for t in listed for p, s in t.input_schema["properties"].items() if not s.get("description")
     ] == []
     assert all(len(t.description or "") <= 400 for t in listed)
-
-
-async def test_instructions_fit_every_client(client: Client) -> None:
-    assert client.instructions and len(client.instructions) < 1_500
 
 
 @pytest.mark.parametrize(
@@ -119,29 +107,6 @@ async def test_a_problem_reaches_the_client_word_for_word(client: Client) -> Non
     assert answer.content[0].text.startswith("There is no workload 'yax_befor'. Near names: yax_before")
 
 
-async def test_a_wrong_argument_name_is_refused_with_the_right_one(client: Client) -> None:
-    answer = await client.call_tool("compute_metrics", {"workloads": "latest"})
-    assert answer.is_error
-    assert "no argument 'workloads'. Near names: workload" in answer.content[0].text
-
-
-async def test_a_wrong_argument_type_says_what_is_allowed(client: Client) -> None:
-    answer = await client.call_tool("compute_metrics", {"workload": "latest", "aggregation": "median"})
-    assert answer.is_error
-    assert "it must be one of sum_ratio, mean" in answer.content[0].text
-
-
-def test_a_bug_never_shows_a_traceback(samples: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def list_workloads(store: Store) -> Result:
-        raise RuntimeError("secret /home/someone")
-
-    monkeypatch.setattr(toolbox, "TOOLS", (tool_of(list_workloads),))
-    answer = toolbox.answer(samples, "list_workloads", {})
-    assert isinstance(answer, Problem)
-    assert "bug" in answer.text
-    assert "secret" not in answer.text
-
-
 async def test_every_resource_can_be_read(client: Client) -> None:
     listed = [str(r.uri) for r in (await client.list_resources()).resources]
     fixed = [uri for uri in listed if not uri.startswith("skill://")]
@@ -167,6 +132,27 @@ async def test_a_read_only_server_has_no_tool_that_writes(samples: Store) -> Non
         assert "import_profile" not in names
         refused = await connected.call_tool("list_workloads", {})
         assert not refused.is_error
+
+
+async def test_tools_that_execute_exist_only_with_leave(samples: Store) -> None:
+    executing = {"profile_command", "cancel_run"}
+    for flags, there in (
+        ({}, set()),
+        ({"allow_exec": True}, executing),
+        ({"allow_exec": True, "read_only": True}, set()),
+    ):
+        async with Client(app.build(samples, **flags)) as client:
+            listed = {t.name: t.annotations for t in (await client.list_tools()).tools}
+            assert {*executing, "get_run"} & set(listed) == {*there, "get_run"}
+            assert ("profile_command" in (client.instructions or "")) == bool(there)
+            assert len(client.instructions or "") < 1_500
+            for hints in (listed[name] for name in there):
+                assert hints and hints.destructive_hint and hints.open_world_hint and hints.read_only_hint is False
+            hints = listed["get_run"]
+            assert hints and hints.read_only_hint and not hints.open_world_hint
+            if not there:
+                with pytest.raises(MCPError, match="no such tool"):
+                    await client.call_tool("profile_command", {"command": ["true"]})
 
 
 async def test_the_tool_list_is_the_same_bytes_in_every_server(samples: Store) -> None:

@@ -66,22 +66,18 @@ def test_a_command_of_several_words_is_split_as_a_shell_does(home: Path, capsys:
         assert main(["connect", "cursor", "--command", wrong]) == 1
 
 
-@pytest.mark.parametrize("prefix", [".cache/uv/archive-v0/x", ".cache/pipx/53e5cd09a811e94", ".local/pipx/.cache/x"])
-def test_a_program_made_for_one_run_is_not_written_down(
-    home: Path, prefix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_program_made_for_one_run_is_not_written_down_and_one_that_lasts_is(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "prefix", str(home / prefix))
-    assert main(["connect", "cursor", "--write"]) == 1
-    assert "uv tool install" in capsys.readouterr().err
-    assert list(home.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "prefix", [".local/share/pipx/venvs/rooflens", ".local/share/uv/tools/rooflens", ".cache/pypoetry/virtualenvs/mine"]
-)
-def test_an_environment_that_lasts_is(home: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "prefix", str(home / prefix))
-    assert main(["connect", "cursor", "--write"]) == 0
+    for prefix in (".cache/uv/archive-v0/x", ".cache/pipx/53e5cd09a811e94", ".local/pipx/.cache/x"):
+        monkeypatch.setattr(sys, "prefix", str(home / prefix))
+        assert main(["connect", "cursor", "--write"]) == 1
+        assert "uv tool install" in capsys.readouterr().err
+        assert list(home.iterdir()) == []
+    lasting = (".local/share/pipx/venvs/rooflens", ".local/share/uv/tools/rooflens", ".cache/pypoetry/virtualenvs/mine")
+    for prefix in lasting:
+        monkeypatch.setattr(sys, "prefix", str(home / prefix))
+        assert main(["connect", "cursor", "--write"]) == 0
 
 
 def _clients_program(home: Path, name: str, patch: pytest.MonkeyPatch) -> Path:

@@ -179,11 +179,6 @@ def test_a_wrong_command_line_is_explained_in_our_words(
         assert f"Example: rooflens {BY_NAME[words[0]].example}" in err
 
 
-def test_a_misspelt_kernel_and_workload_get_near_names(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Near names: yax" in run(capsys, samples, "diagnose", "yax_before", "yak")[2]
-    assert "Near names: yax_before" in run(capsys, samples, "show", "yax_befor")[2]
-
-
 def test_a_suggested_call_is_a_command_that_a_shell_takes() -> None:
     def shown(tool: str, **arguments: object) -> str:
         return command_line(NextCall(tool=tool, arguments=arguments, why=""))

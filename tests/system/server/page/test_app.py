@@ -19,11 +19,6 @@ from rooflens.server.page.build import page
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def connected(store: Store, mode: Any, settings: dict[str, Any] | None) -> Client:
     """A client that announces the extension with these settings, or not at all."""
     told = [] if settings is None else [advertise(EXTENSION_ID, settings)]

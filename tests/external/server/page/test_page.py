@@ -210,9 +210,7 @@ def test_the_timeline_opens_on_the_analysed_part_and_sums_a_selection(browser: B
     assert browser.evaluate(f"{SUMS}.innerText").startswith("Visible: ")
 
 
-def test_each_kernel_has_a_row_that_opens_its_account_its_memory_chart_and_its_findings(
-    browser: Browser, pages: Pages
-) -> None:
+def test_a_kernels_row_opens_its_account_its_memory_chart_and_its_findings(browser: Browser, pages: Pages) -> None:
     browser.open(pages("nvidia"))
     heads = browser.evaluate("[...document.querySelectorAll('#kernels th button')].map((b) => b.textContent)")
     assert {"total", "limited by", "gain, at most", "confidence"} <= set(heads)

@@ -167,7 +167,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(rest=st.dictionaries(st.text(), _VALUES, max_size=4), indent=st.sampled_from([None, 2, 4, "\t"]))
 def test_any_json_object_is_kept_or_refused(
     tmp_path_factory: pytest.TempPathFactory, rest: dict[str, object], indent: int | str | None

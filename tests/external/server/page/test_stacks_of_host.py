@@ -132,9 +132,8 @@ def test_the_search_highlights_functions_and_files(browser: Browser, training: P
     assert data(browser)["matching"] == "1", "a folded library holds it"
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_narrow_screen_and_paper(browser: Browser, training: Path, dark: bool) -> None:
-    browser.open(training, width=500, dark=dark)
+def test_it_fits_a_narrow_screen_and_paper(browser: Browser, training: Path) -> None:
+    browser.open(training, width=500, dark=True)
     assert browser.evaluate("document.documentElement.scrollWidth") <= 500
     assert browser.evaluate(f"{CANVAS}.getBoundingClientRect().width") <= 500
     assert browser.evaluate(f"{CANVAS}.getBoundingClientRect().height") == 2 * 18 + 1
