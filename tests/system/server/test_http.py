@@ -25,7 +25,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import DEFAULT_LIMITS, ServerLimits
-from rooflens.tests.support.malformed import MALFORMED, NOT_FOR_US, OF_EACH_KIND
+from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US, OF_EACH_KIND
 from rooflens.tests.support.waiting import END_S, free_port, until
 from rooflens.tests.system.server.test_calls import SLOW_SQL, below
 from rooflens.tests.system.server.test_execution import FAMILY, alive, profiling
@@ -125,6 +125,10 @@ def _inside(store: Store, limits: ServerLimits = DEFAULT_LIMITS, token: str | No
             server.should_exit = True
             thread.join(END_S)
             assert not thread.is_alive(), "it ends before the next test begins"
+
+
+STATELESS = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+             "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"}}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -432,3 +436,12 @@ def test_no_request_with_odd_headers_is_answered_by_an_error_of_the_server(
                 first = peer.recv(64).split()
             assert not first or (first[0].startswith(b"HTTP/1.1") and int(first[1]) < 500), (name, value)
     assert "Traceback" not in log.read_text() and "without starting response" not in log.read_text()
+
+
+def test_errors_over_http_repeat_little_of_a_request_and_nothing_hidden(place: Place) -> None:
+    for odd in ("m" * 2_000_000, HOSTILE):
+        params = {"uri": f"rooflens://workload/{odd}", "_meta": STATELESS}
+        message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": params}).encode()
+        told = place.post(message, Mcp_Protocol_Version="2026-07-28")
+        assert len(told.body) < 1500, told.body[:200]
+        assert not any(part in told.body.decode() for part in ("\u202e", "\\u001b", "<img", "![a]")), told.body
