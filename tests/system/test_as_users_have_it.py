@@ -36,10 +36,10 @@ def test_nothing_that_tests_change_is_changed(usual_threads: int, clock_of_sql: 
     assert usual_threads == database._THREADS and query.sandbox is clock_of_sql
 
 
-def test_a_query_is_answered_by_a_child_and_ends_after_the_usual_ten_seconds(store: Store) -> None:
+def test_a_query_is_answered_by_a_child_and_ends_in_its_time(store: Store) -> None:
     assert query_counters(store, "SELECT count(*) AS n FROM dispatches").table.rows[0][0] > 0
-    with pytest.raises(LimitExceeded, match="10 s"):
-        query_counters(store, ENDLESS)
+    with pytest.raises(LimitExceeded, match="1 s"):
+        query_counters(store, ENDLESS, timeout_s=1)
 
 
 def test_figures_are_computed_with_all_threads(store: Store) -> None:

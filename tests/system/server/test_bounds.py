@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,7 +95,10 @@ def own(samples: Store, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 
 @pytest.mark.parametrize("tool", [name for name in TOOLS if TOOLS[name].arguments.model_fields])
-def test_odd_values_are_answered_by_a_result_or_advice_for_two_seconds_of_work(tool: str, own: Store) -> None:
+def test_odd_values_are_answered_by_a_result_or_advice_for_two_seconds_of_work(
+    tool: str, own: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # patterns of files and relative paths find nothing there
     faults = []
     for parameter, field in TOOLS[tool].arguments.model_fields.items():
         for odd in ODD:

@@ -26,7 +26,7 @@ _OUTERMOST = ("samples [rocprof-sys]", "samples [omnitrace]")
 _THREAD = r"\(S\) (\d{1,9})$"
 """The thread in the name of a track, such as ``Thread 0 (S) 4242``."""
 _LINE = re.compile(r"(?:.*@)?(?P<file>[^@]+):(?P<line>\d{1,9})", re.DOTALL)
-"""A source line, such as ``main@/work/main.cpp:12``."""
+"""A source line, such as ``main@/src/main.cpp:12``."""
 _KINDS = ("functions", "paths", "sources")
 _BATCH = 5_000
 
