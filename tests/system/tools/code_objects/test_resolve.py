@@ -93,7 +93,7 @@ def test_spills_are_told_by_the_notes_of_the_kernel_and_a_fixed_place_in_scratch
 
 
 @needs_llvm
-@pytest.mark.parametrize(("target", "version"), [("gfx90a", 4), ("gfx942", 5), ("gfx950", 5), ("gfx1151", 5)])
+@pytest.mark.parametrize(("target", "version"), [("gfx90a", 4), ("gfx1151", 5)])
 def test_every_address_has_the_line_and_the_inlining_that_llvm_tells(target: str, version: int, tmp_path: Path) -> None:
     path = built(tmp_path, target, "-g", f"-gdwarf-{version}")
     with path.open("rb") as file:
@@ -253,7 +253,7 @@ def test_a_table_of_countless_entries_costs_the_lines_and_nothing_more(
     from rooflens.tools.code_objects import resolve as module
     from rooflens.tools.isolation.limits import Limits
 
-    monkeypatch.setattr(module, "_LIMITS", Limits(memory_bytes=300_000_000, cpu_s=2, file_bytes=1 << 20))
+    monkeypatch.setattr(module, "_LIMITS", Limits(memory_bytes=300_000_000, cpu_s=1, file_bytes=1 << 20))
     path = tmp_path / "endless.hsaco"
     path.write_bytes(_endless())
     found = resolve_code(CodeQuery(path, [WAIT], "gfx942", {DOTS: None}), tmp_path)

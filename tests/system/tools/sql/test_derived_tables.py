@@ -71,7 +71,7 @@ def kept(store: Store) -> list[str]:
     return sorted(p.name for p in store.root.glob("derived/*/*/*"))
 
 
-@pytest.mark.parametrize("table", ["metrics", "findings", "loads"])
+@pytest.mark.parametrize("table", ["metrics", "findings"])
 def test_a_second_query_computes_nothing_and_answers_the_same(twins: Store, computed: list[str], table: str) -> None:
     first = rows(twins, f"SELECT * FROM {table} ORDER BY ALL")
     together = ["accounts", "findings", "loads"] if table != "metrics" else [table]
@@ -80,7 +80,7 @@ def test_a_second_query_computes_nothing_and_answers_the_same(twins: Store, comp
     assert len(computed) == len(kept(twins)) == 2 * len(together) and twins.scan()[1] == []
 
 
-@pytest.mark.parametrize("table", ["metrics", "findings", "loads", "accounts"])
+@pytest.mark.parametrize("table", ["metrics", "findings"])
 def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -> None:
     names = list(schema()[table].columns)
     for manifest in twins.scan()[0]:

@@ -91,13 +91,6 @@ def test_a_frame_is_a_table_by_its_name(store: rooflens.OpenStore) -> None:
         store.sql("FROM mine")
 
 
-def test_describe_lists_counters_and_show_tables_lists_tables(store: rooflens.OpenStore) -> None:
-    described = store.sql("DESCRIBE counters").df()
-    assert {"SQ_WAVES", "duration_ns"} <= set(described["column_name"])
-    assert {"dispatches", "metrics", "log"} <= set(store.sql("SHOW TABLES").df()["name"])
-    assert len(store.sql("EXPLAIN FROM dispatches").df()) >= 1
-
-
 def test_a_damaged_workload_is_left_out_and_named(tmp_path: Path) -> None:
     store = rooflens.open(tmp_path)
     for name in ("yax_before", "yax_after"):

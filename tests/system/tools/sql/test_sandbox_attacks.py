@@ -237,41 +237,24 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("name", HARMLESS)
-def test_looking_around_shows_nothing_of_the_machine(field: Field, name: str) -> None:
-    field.check(told(field.attack(HARMLESS[name], limit=1000)))
+def test_looking_around_shows_nothing_of_the_machine(field: Field) -> None:
+    field.check("\n".join(told(field.attack(sql, limit=1000)) for sql in HARMLESS.values()))
 
 
 BOMBS = {
-    "repeat": "SELECT length(repeat('x', 4000000000))",
-    "range_list": "SELECT len(range(2000000000))",
     "list_lambda": "SELECT list_sum(list_transform(range(200000000), lambda x: x * 2))",
-    "json_of_list": "SELECT length(CAST(to_json(range(100000000)) AS VARCHAR))",
     "aggregate_text": "SELECT length(string_agg(repeat('x', 10000), '')) FROM range(10000000)",
-    "aggregate_list": "SELECT len(list(range)) FROM range(1000000000)",
     "edit_distance": "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
-    "padding": "SELECT length(lpad('x', 2000000000, 'y'))",
-    "microseconds": "SELECT len(range(TIMESTAMP '2000-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND))",
     "format": "SELECT length(printf('%2000000000d', 1))",
-    "sleep": "SELECT sleep_ms(100000)",
     "cross_join": "SELECT count(*) FROM dispatches a, dispatches b, range(100000000000) c",
-    "recursion": "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r",
     "sort": "SELECT r FROM (SELECT random() AS r FROM range(1000000000)) ORDER BY r DESC LIMIT 3 OFFSET 100000000",
-    "distinct": "SELECT count(DISTINCT hash(a.range, b.range)) FROM range(100000) a, range(100000) b",
     "exponential_cte": "WITH t0 AS (SELECT 1), "
     + ", ".join(f"t{i} AS (SELECT * FROM t{i - 1} a, t{i - 1} b)" for i in range(1, 60))
     + " SELECT count(*) FROM t59",
     "many_stars": "SELECT " + ", ".join(["*"] * 5000) + " FROM counters, dispatches",
-    "many_unions": " UNION ALL ".join(["SELECT 1"] * 3500),
-    "many_literals": "SELECT [" + ",".join(["1"] * 32000) + "]",
-    "many_parameters": "SELECT " + ",".join(f"${i}" for i in range(1, 8000)),
-    "deep_operators": "SELECT " + "NOT " * 16000 + "true",
-    "deep_brackets": "SELECT " + "[" * 30000 + "]" * 30000,
     "deep_subqueries": "SELECT " + "(SELECT " * 6000 + "1" + ")" * 6000,
     "deep_nested_with": "WITH a AS (" * 3000 + "SELECT 1" + ") FROM a a1, a a2" * 3000,
-    "huge_cells": "SELECT repeat('x', 50000000) FROM range(10000)",
     "huge_rows": "SELECT range(100000) AS a, repeat('y', 100000) AS b FROM range(100000000)",
-    "huge_names": f'SELECT 1 AS "{"n" * 60000}"',
     "many_columns": "SELECT " + ",".join(["1"] * 30000),
     "text_over_the_cap": "SELECT '" + "x" * 70_000 + "'",
 }
@@ -349,9 +332,7 @@ def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(
 
 
 @pytest.mark.usefixtures("as_users_have_it")
-@pytest.mark.parametrize(
-    "name", ["read_csv", "read_text", "glob", "query", "serialized_sql", "cte_delete", "file_cache"]
-)
+@pytest.mark.parametrize("name", ["read_text", "serialized_sql", "cte_delete"])
 def test_the_worker_holds_even_if_the_parent_refuses_no_function(
     field: Field, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
