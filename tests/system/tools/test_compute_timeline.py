@@ -120,13 +120,6 @@ def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path) -> N
     assert all(words in told for words in (f"Timeline: {name}", "Verdict: ", "kernels: ", "GPU 0 idle", " ms"))
 
 
-def test_a_picture_names_the_verdict_and_every_share(store: Store) -> None:
-    found = plot(store, "timeline", "small")
-    assert "Verdict: host, 69" in found.description and "copies alone 20.0 %" in found.description
-    svg = Path(found.svg_path).read_text()
-    assert 'id="share-host"' in svg and 'id="lane-copying"' in svg
-
-
 def test_many_devices_without_a_host_are_drawn(tmp_path: Path) -> None:
     made = Made()
     for rank in range(6):
@@ -136,13 +129,6 @@ def test_many_devices_without_a_host_are_drawn(tmp_path: Path) -> None:
     publish(Store(tmp_path), made, "many")
     found = plot(Store(tmp_path), "timeline", "many")
     assert "2 more devices are not drawn." in found.description
-
-
-def test_a_workload_without_times_is_told_how_to_get_a_timeline(store: Store) -> None:
-    publish(store, Made(), "empty")
-    refusal = toolbox.answer(store, "compute_timeline", {"workload": "empty"})
-    assert "has no timeline" in str(refusal) and "metrics=['timeline']" in str(refusal)
-    assert "has no timeline" in str(toolbox.answer(store, "plot", {"kind": "timeline", "workload": "empty"}))
 
 
 def test_launches_with_times_are_a_timeline_that_never_blames_the_host(tmp_path: Path) -> None:
@@ -224,19 +210,6 @@ def test_the_diagnosis_of_kernels_begins_with_the_application(samples: Store, tm
     assert found.next[0].tool == "compute_timeline" and found.kernels
     alone = toolbox.answer(samples, "diagnose_bottleneck", {"workload": "yax_before"})
     assert isinstance(alone, DiagnosisResult) and alone.application is None
-
-
-def test_launches_without_host_calls_have_their_idle_time_in_the_answer(tmp_path: Path) -> None:
-    """As 144 launches of a decode step, recorded without the host: what they wait for is not in the trace."""
-    made = Made()
-    for i, kernel in enumerate("abcdef"):
-        made.add("kernel", kernel, i * 30 * MS, i * 30 * MS + 300 * US, device_id=0, stream=1)
-    publish(Store(tmp_path), made, "decode")
-    answer = compute_timeline(Store(tmp_path), "decode").answer
-    assert answer == (
-        "The GPU is idle for 98.8 % of the time between its first and last work (150.3 ms); without the host calls "
-        "that requested its work, the cause is not in the trace."
-    )
 
 
 def test_a_single_step_of_a_profile_is_named_and_its_parts_are_no_steps(tmp_path: Path) -> None:

@@ -128,15 +128,6 @@ def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path
     assert not diagnose_bottleneck(store, "h200", kernel="transpose_naive").kernels[0].findings[0].tried
 
 
-def test_the_answer_has_texts_where_the_analysis_has_objects(profiles: Store) -> None:
-    answer = render.structured_content(diagnose_bottleneck(profiles, "yax_before", detail="full"))
-    findings = [f for kernel in answer["kernels"] for f in kernel["findings"]]
-    evidence = [e for f in findings for e in (*f["evidence"], *f["contradicting"])]
-    assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql", "met"]
-    assert all(isinstance(e["reason"], str | None) for e in evidence)
-    assert all(isinstance(a, str) and a.endswith(")") for f in findings for a in f["advice"])
-
-
 def test_mistakes_are_explained(profiles: Store) -> None:
     with pytest.raises(BadInput, match="no counters"):
         diagnose_bottleneck(profiles, "clover")

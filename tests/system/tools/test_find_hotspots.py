@@ -153,17 +153,3 @@ def test_waits_at_a_barrier_count_at_the_barrier_and_not_behind_it(tmp_path: Pat
     barrier, load = rows(find_hotspots(store).hotspots)
     assert "BAR.SYNC" in barrier["instruction"] and barrier["pct"] == pytest.approx(95.3, abs=0.1)
     assert "LDS" in load["instruction"] and load["found_here_pct"] == pytest.approx(99.4, abs=0.1)
-
-
-def test_all_samples_are_split_by_reason_and_by_class_of_instruction(labelled: Store) -> None:
-    found = find_hotspots(labelled, "labelled", "spill_local")
-    assert any(note.startswith("All samples by reason: memory 80 %") for note in found.notes)
-    told = next(note for note in found.notes if note.startswith("By instruction: "))
-    assert told.startswith("By instruction: load from scratch (local memory)")
-    assert any(note.endswith("below 0.5 % omitted: detail='full' shows all.") for note in found.notes)
-    assert found.hotspots.units[found.hotspots.columns.index("interval")] == "%, 95 % confidence"
-
-
-def test_words_for_waits_of_any_row_that_weighs_are_explained(labelled: Store) -> None:
-    found = find_hotspots(labelled, "labelled", "shared_conflict")
-    assert any(note.startswith("lds_queue: waits for room in the queue") for note in found.notes)

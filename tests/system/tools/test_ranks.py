@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from rooflens.analysis.base.problems import LimitExceeded, NotFound
 from rooflens.analysis.base.temporary_files import private_folder
@@ -22,7 +21,7 @@ from rooflens.tests.support.bench import Bench
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.plot import plot
+from rooflens.tools.plot import DRAWINGS
 from rooflens.tools.profiles import import_to_store
 from rooflens.tools.profiles.import_to_store import as_one_folder, matches
 
@@ -133,12 +132,11 @@ def test_even_ranks_are_no_finding(tmp_path: Path) -> None:
 
 def test_the_picture_has_a_bar_for_each_rank(uneven: tuple[Store, TimelineResult]) -> None:
     store, found = uneven
-    made = plot(store, "timeline", found.workload)
-    assert "4 ranks: load balance 62.5 %" in made.description
-    svg = Path(made.svg_path).read_text()
-    assert 'id="ranks-computing"' in svg and 'id="ranks-mean"' in svg
-    with Image.open(made.png_path) as image:
-        assert image.width == 800
+    with Workload.open(store, found.workload) as opened:
+        drawn = DRAWINGS["timeline"](opened)
+    assert "4 ranks: load balance 62.5 %" in " ".join(drawn.facts)
+    svg = drawn.picture(800).svg
+    assert b'id="ranks-computing"' in svg and b'id="ranks-mean"' in svg
 
 
 def counted(folder: Path, own: dict[int, dict[str, Any]]) -> Workload:

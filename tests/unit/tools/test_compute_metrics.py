@@ -35,6 +35,11 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
 def records(found: Table) -> list[dict[str, Any]]:
     """The rows of a table as dictionaries."""
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
@@ -114,6 +119,12 @@ def test_an_id_that_two_releases_give_to_two_metrics_finds_both_and_says_so(samp
 def test_hbm_bandwidth_is_found_first_on_every_target(samples: Store, gpu: str) -> None:
     rows = records(search_metrics(samples, "HBM bandwidth", gpu=gpu).table)
     assert {r["name"] for r in rows[:3]} == {"hbm.bw_gbs", "hbm.read_bw_gbs", "hbm.write_bw_gbs"}
+
+
+def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so(store: Store, shared: Path) -> None:
+    stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
+    row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
+    assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
 
 
 def test_hbm_bandwidth_says_where_the_local_share_was_not_counted(store: Store, shared: Path, tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ HSACO, BUNDLE = str(OBJECTS / "kernels_gfx90a.hsaco"), str(OBJECTS / "kernels_th
 LAUNCH = {"vgpr": 68, "agpr": 0, "sgpr": 32, "lds_bytes": 0, "workgroup_size": 1024, "grid": 1 << 20}
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
 def rows(result: OccupancyResult) -> list[dict[str, Any]]:
     return [dict(zip(result.kernels.columns, row, strict=True)) for row in result.kernels.rows]
 
