@@ -17,7 +17,6 @@ from rooflens.analysis.tables import derived_tables, schema
 from rooflens.analysis.tables.declaration import Row
 from rooflens.analysis.workload import Workload
 from rooflens.tools import query_counters as query
-from rooflens.tools.base.arguments import model, validate_arguments
 from rooflens.tools.query_counters import QueryResult, query_counters
 from rooflens.tools.sql import references
 
@@ -61,13 +60,6 @@ def test_a_named_workload_is_read_alone_and_none_means_all(
     assert rows(store, sql) == [[other.id, 7], [workload.id, 20]]
     assert rows(store, sql, workload="second") == [[other.id, 7]]
     assert rows(store, sql, workload="latest") == [[other.id, 7]]
-
-
-def test_counters_of_different_workloads_unite_with_null(store: Store, workload: Manifest, make_workload: Any) -> None:
-    make_workload("second", {"OTHER": "i"}, dispatches=7)
-    assert rows(store, "SELECT count(*), count(OTHER), count(SQ_WAVES) FROM counters") == [[27, 7, 20]]
-    with pytest.raises(NotFound):
-        query_counters(store, "SELECT OTHER FROM counters", workload="first")
 
 
 def test_all_tables_exist_and_are_described_even_when_empty(
@@ -331,30 +323,6 @@ def test_a_mistake_is_explained(store: Store, workload: Manifest, sql: str, kind
         query_counters(store, sql)
     assert all(part in error.value.text for part in says), error.value.text
     assert not any(word in error.value.text for word in (str(store.root), "Traceback", "Error:", "Candidate bindings"))
-
-
-@pytest.mark.parametrize(
-    "more", [{"limit": 0}, {"limit": 10_001}, {"timeout_s": 0}, {"timeout_s": 61}, {"timeout_s": math.nan}]
-)
-def test_arguments_outside_their_range_are_refused(more: Any) -> None:
-    with pytest.raises(BadArgument):
-        validate_arguments("query_counters", model(query_counters), {"sql": "SELECT 1", **more})
-
-
-def test_an_unknown_workload_is_not_found(store: Store, workload: Manifest) -> None:
-    with pytest.raises(NotFound, match="first"):
-        query_counters(store, "SELECT 1", workload="frist")
-
-
-# -- the process -------------------------------------------------------------------------------------
-
-
-def test_queries_in_parallel_do_not_disturb_each_other(store: Store, workload: Manifest) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda n: rows(store, f"SELECT {n}, count(*) FROM counters"), range(6)))
-    assert found == [[[n, 20]] for n in range(6)]
 
 
 # -- stumbles of models ----------------------------------------------------------------------

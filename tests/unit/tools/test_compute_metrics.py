@@ -105,22 +105,6 @@ def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: St
         assert any(name.startswith("valu.") for name in known), target
 
 
-def test_an_id_that_two_releases_give_to_two_metrics_finds_both_and_says_so(samples: Store) -> None:
-    found = compute_metrics(samples, "yax_before", metrics=["2.1.1"], detail="full")
-    assert [(r["name"], r["id"], r["newer_id"]) for r in records(found.table)] == [
-        ("valu.sol_iops", "2.1.1", None), ("matrix.sol_flops_bf16", "2.1.2", "2.1.1"),
-    ]  # fmt: skip
-    assert any("2.1.1 is valu.sol_iops" in note for note in found.notes)
-    rows = records(search_metrics(samples, "2.1.30", gpu="gfx90a").table)
-    assert {r["name"] for r in rows} == {"dispatch.sol_cu_utilization_pct", "instruction_fetch.sol_latency_cycles"}
-
-
-@pytest.mark.parametrize("gpu", ["gfx908", "sm_90"])
-def test_hbm_bandwidth_is_found_first_on_every_target(samples: Store, gpu: str) -> None:
-    rows = records(search_metrics(samples, "HBM bandwidth", gpu=gpu).table)
-    assert {r["name"] for r in rows[:3]} == {"hbm.bw_gbs", "hbm.read_bw_gbs", "hbm.write_bw_gbs"}
-
-
 def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so(store: Store, shared: Path) -> None:
     stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
     row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
@@ -244,14 +228,6 @@ def test_the_time_has_a_total_which_ranks_kernels(tmp_path: Path) -> None:
     by_total = records(compute_metrics(store, "w", **wanted, total=True).table)
     assert [(row["kernel"], row["avg"], row["total"]) for row in by_total] == [("often", 100, 900), ("long", 300, 300)]
     assert [row["kernel"] for row in records(compute_metrics(store, "w", **wanted).table)] == ["long", "often"]
-
-
-def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    stored(store, shared / "workloads" / "mixbench" / "MI200", "mixbench")
-    rows = records(compute_metrics(store, "mixbench", metrics=[], order_by="hbm.read_bytes", limit=20).table)
-    values = [row["avg"] for row in rows if row["name"] == "hbm.read_bytes"]
-    assert len(values) == 20 and values == sorted(values, reverse=True)
 
 
 def test_orders_and_sums_that_mean_nothing_are_refused(samples: Store) -> None:
