@@ -19,7 +19,6 @@ from rooflens.tools.base.results import Result, Table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
-from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import DRAWINGS
@@ -106,15 +105,6 @@ def test_sql_over_counters_tells_what_is_doubted_of_the_columns_it_names(store: 
     assert query_counters(store, "SELECT sum(TCC_HIT_sum) FROM counters", "mixbench").notes == []
     (note,) = query_counters(store, "SELECT TCC_ATOMIC_sum, TCC_WRITE_sum FROM counters", "copied").notes
     assert set(note.partition(" of copied: one value")[0].split(", ")) == {"TCC_ATOMIC_sum", "TCC_WRITE_sum"}
-
-
-def test_busy_cycles_of_the_roofline_are_suspect_and_its_points_by_time_are_not(store: Store) -> None:
-    answer = compute_roofline(store, "cycles")
-    (pipes,) = rows(answer.pipes)
-    assert pipes["status"] == "suspect"
-    assert "_busy" in pipes["reason"] and COLLECTING in pipes["reason"] and "hbm" not in pipes["reason"]
-    assert all(COLLECTING not in (point.get("reason") or "") for point in rows(answer.points))
-    assert COLLECTING in text(answer)
 
 
 def test_evidence_is_suspect_and_a_verdict_on_it_is_never_confident(store: Store) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.rooflines import publish
@@ -72,42 +71,6 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
     assert unknown == 'Bytes or time unknown: #1 hbm, l2; #2 lds. detail="full" gives the reasons.'
 
 
-def test_pipes_show_the_mixed_view(store: Store) -> None:
-    publish(store, [FMA])
-    ceilings = {"hbm.bw": 1400.0, "valu.f32": 21000.0, "l2.bw": 5000.0}
-    (short,) = records(compute_roofline(store, "latest", ceilings=ceilings).pipes)
-    assert (short["bound"], short["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in short["loads"]
-    found = compute_roofline(store, "latest", ceilings=ceilings, detail="full")
-    (row,) = records(found.pipes)
-    assert row["valu_pct"] == pytest.approx(100 * 1.5e6 * 128 / 21000 / 1e4)
-    assert row["attainable_time_ns"] == round(1.6e6 / (21000 / 128))
-    assert (row["bound"], row["limiter"]) == ("compute", "valu") and "arithmetic pipe 97.5 %" in row["why"]
-    (operation,) = records(found.operations)
-    assert (operation["operation"], operation["operations"]) == ("valu.f32", 1.5e6 * 128)
-
-
-def test_packed_code_and_recorded_ceilings_are_explained(store: Store) -> None:
-    publish(store, [FMA], ceilings=[(0, "valu.f32", "GFLOP/s", 15000.0), (0, "hbm.bw", "GB/s", 1400.0)])
-    found = compute_roofline(store, "latest")
-    notes = " ".join(found.notes)
-    assert "packed FP16 or FP32 instruction counts once" in notes and "a benchmark" in notes
-    assert records(found.points)[0]["pct_of_attainable"] > 100 and records(found.points)[0]["status"] == "ok"
-
-
-def test_kernels_come_in_pages(store: Store) -> None:
-    publish(store, [{**FMA, "kernel": f"k{i}", "duration_ns": 1e6 - i} for i in range(7)])
-    found = compute_roofline(store, "latest", levels=["hbm"], limit=2, offset=2)
-    assert [r["kernel"] for r in records(found.points)] == ["k2", "k3"] and found.points.truncated
-    assert any("3 to 4 of 7" in n for n in found.notes)
-    single = compute_roofline(store, "latest", kernel="k5", levels=["l2", "hbm"], by="dispatch")
-    assert [(r["kernel"], r["dispatch"], r["level"]) for r in records(single.points)] == [
-        ("k5", 5, "hbm"),
-        ("k5", 5, "l2"),
-    ]
-    with pytest.raises(NotFound):
-        compute_roofline(store, "latest", kernel="nothing")
-
-
 def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
     """They read like sentences, and are no text of a profile that the reader has to be warned of."""
     stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
@@ -129,16 +92,3 @@ def test_an_empty_profile_says_what_lacks_and_claims_no_totals(store: Store) -> 
     assert found.pipes.rows[0][found.pipes.columns.index("status")] == "not_collected"
     said = " ".join(found.notes)
     assert "operations are unknown" in said and "lower bounds." not in said.split("vl1d")[0]
-
-
-def test_what_a_measured_ceiling_is_and_what_passes_it_is_told(store: Store, shared: Path) -> None:
-    done = stored(store, shared / "workloads" / "mixbench" / "MI200")
-    found = compute_roofline(store, done.id, kernel="<double", limit=1, offset=14, levels=["hbm"])
-    point = dict(zip(found.points.columns, found.points.rows[0], strict=True))
-    loads = found.pipes.rows[0][found.pipes.columns.index("loads")]
-    assert point["pct_of_bandwidth"] > 105 and "device memory 100 % (105 % of the ceiling by work)" in loads
-    said = " ".join(found.notes)
-    assert "valu.i32 (like valu.f32 x 0.5)" in said, "roofline.csv has no such row"
-    assert "rank counts the kernels of this answer" in said
-    apart = compute_roofline(store, done.id, by="launch", limit=1, levels=["hbm"])
-    assert "Launch configurations 1 to 1 of 167" in " ".join(apart.notes)

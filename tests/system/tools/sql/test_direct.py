@@ -41,6 +41,7 @@ def test_it_answers_what_query_counters_answers(store: rooflens.OpenStore, sampl
     [
         ("SELECT TCC_HITS FROM counters", NotFound, "no column 'TCC_HITS' in counters.*TCC_HIT_sum"),
         ("DROP TABLE dispatches", NotAllowed, "Only queries can run"),
+        ("COPY (SELECT 1) TO 'x.csv'", NotAllowed, "Only queries can run"),
         ("SELECT 1 \0", BadArgument, "NUL"),
         ("FROM 'no_such_file.parquet'", BadArgument, "The query failed"),
         ("FROM store", NotFound, "no table store"),
