@@ -18,7 +18,6 @@ import pytest
 from rooflens.analysis.base.problems import StoreProblem
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
-from rooflens.tests.unit.analysis.test_store import ingest, read
 
 INGEST = """
 import sys
@@ -107,18 +106,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk_is_a_problem_and_the_store_stays_readable(small_disk):
-    store = Store(small_disk)
-    kept = [ingest(store, f"n{n}", rows=1000) for n in range(3)]
-    with pytest.raises(StoreProblem, match=f"The store {small_disk} is full.*nothing was imported"):
-        ingest(store, "big", "hash(i) AS a, hash(i + 1) AS b", rows=2_000_000)
-    found, broken = store.scan()
-    assert [m.id for m in found] == [m.id for m in kept] and not broken
-    assert [read(store, m) for m in kept] == [[(1000,)]] * 3
-    assert not list((small_disk / "tmp").iterdir())
-    assert ingest(store, "small again").id
 
 
 def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):

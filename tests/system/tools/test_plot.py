@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib import pyplot
 
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.store.store import Store
@@ -34,6 +33,8 @@ def own(samples: Store, tmp_path: Path) -> Store:
 
 
 def test_a_picture_is_stored_in_both_formats_and_is_the_image(own: Store) -> None:
+    from matplotlib import pyplot
+
     found = plot(own, "speed_of_light", "yax_before")
     png, svg = Path(found.png_path), Path(found.svg_path)
     assert found.image == png.read_bytes() and found.image.startswith(PNG)

@@ -295,6 +295,7 @@ MISTAKES = [
     ("SELECT TCC_HITS FROM counters", NotFound, ["TCC_HITS", "TCC_HIT_sum", "column 8"]),
     ("SELECT SQ_WAVES FROM dispatches", NotFound, ["It is a column of counters"]),
     ("SELECT nothing_like_it", NotFound, ["The tables are workloads"]),
+    ("SELECT value FROM counters", NotFound, ["Each counter is a column of counters"]),
     ('SELECT count(*) FROM counters WHERE kernel = "kernel 0"', NotFound, ["single quotes"]),
     ("FROM dispatch", NotFound, ["Near names: dispatches"]),
     ("FROM zzz", NotFound, ["The tables are workloads, dispatches, counters"]),
@@ -353,15 +354,6 @@ def test_every_column_called_like_a_word_of_sql_is_known() -> None:
     listed = duckdb.sql("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
     reserved = {word for (word,) in listed}
     assert {c for table in schema().values() for c in table.columns if c in reserved} == {"offset"}
-
-
-@pytest.mark.parametrize("column", ["counter", "value"])
-def test_who_looks_for_a_row_for_each_counter_is_told_that_each_is_a_column(
-    store: Store, workload: Manifest, column: str
-) -> None:
-    with pytest.raises(NotFound) as refused:
-        query_counters(store, f"SELECT {column} FROM counters")
-    assert "Each counter is a column of counters" in refused.value.fix
 
 
 def test_a_short_description_has_names_and_types_and_the_first_of_many_columns(store: Store, make_workload) -> None:
