@@ -217,15 +217,6 @@ def test_carve_out_hit_rates_and_clocks_are_among_the_causes(h200: Store) -> Non
     assert "no" not in better.values(), "the time fell: what went the other way is no loss"
 
 
-def test_metrics_that_one_side_lacks_are_listed(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    workload(store, launches("k", [2e6] * 6, **flop(1e9), **traffic(1)), name="a")
-    workload(store, launches("k", [1e6] * 6, **flop(1e9)), name="b")
-    found = compare_workloads(store, "a", "b")
-    assert any(name.startswith("hbm.") for name in found.metrics_only_in_baseline), found
-    assert found.metrics_only_in_candidate == []
-
-
 def sampled(mhz: float, held: str) -> list[dict[str, Any]]:
     """Four samples of the run for times."""
     row = {**dict.fromkeys(COLUMNS), "t_ns": 1, "step": "timing", "clock_mhz": mhz, "held_back": held}

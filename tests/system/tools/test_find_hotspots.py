@@ -51,14 +51,6 @@ def test_excess_bytes_are_the_sectors_beyond_the_least_times_32(labelled: Store)
     assert [unit for unit in table.units if unit and unit.startswith("bytes")] == ["bytes, sum over 2 launches"] * 2
 
 
-def test_spills_and_the_loop_that_holds_them_are_told(labelled: Store) -> None:
-    found = find_hotspots(labelled, "labelled", "spill")
-    assert rows(found.hotspots)[0]["spills"] == "yes"
-    (loop,) = rows(found.loops)
-    assert loop["loop"] == rows(found.hotspots)[0]["loop"]
-    assert loop["pct"] > 90 and loop["instructions"] == 695
-
-
 def test_the_default_answer_is_short_and_names_the_other_kernels(labelled: Store) -> None:
     answer = toolbox.answer(labelled, "find_hotspots", {"workload": "labelled"})
     assert isinstance(answer, HotspotsResult)

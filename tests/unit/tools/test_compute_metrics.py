@@ -192,7 +192,7 @@ def test_zeros_are_sound_and_what_a_target_never_counts_is_not_planned(store: St
 
 
 def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(store: Store, shared: Path) -> None:
-    broken = stored(store, shared / "workloads38" / "vcopy__MI300A_A1")
+    broken = stored(store, shared / "workloads" / "vcopy" / "MI300X_A1")
     found = compute_metrics(store, broken.id, metrics=["hbm.bw_gbs"])
     assert "start and end are missing, equal" in records(found.table)[0]["reason"]
     assert "profile_command" in " ".join(found.notes) and not found.next
