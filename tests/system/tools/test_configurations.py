@@ -156,7 +156,7 @@ def test_configurations_of_two_versions_face_each_other_by_name(store: Store) ->
     assert one["kernel"] == "tile<4>(float*) [256 x 256]", "its number is #1.1 in the other workload"
 
 
-def test_what_changed_of_the_launch_is_told_and_other_shapes_are_compared_by_their_sums(store: Store) -> None:
+def test_changes_of_the_launch_are_told_and_other_shapes_compared_by_their_sums(store: Store) -> None:
     found = compare_workloads(store, "w", "retiled", kernel="#1")
     told = {r["quantity"]: (r["baseline"], r["candidate"]) for r in records(found.launch)}
     assert told == {"grid": ("65536, 6553600", "65536, 3276800"), "vgpr": (32, 64), "lds_bytes": (0, 4096)}

@@ -112,7 +112,7 @@ def test_refusals_say_what_to_do(
         plot(samples, **arguments)  # type: ignore[arg-type]
 
 
-def test_a_store_that_cannot_be_written_gets_its_pictures_in_a_private_temporary_folder(
+def test_pictures_of_a_store_that_cannot_be_written_lie_in_a_private_folder(
     own: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (own.root / "plots").write_text("in the way")

@@ -262,7 +262,7 @@ def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
     assert "cut after" in long.notes[-1]
 
 
-def test_a_wide_answer_keeps_the_columns_that_are_named_and_the_first_that_hold_a_value(store: Store) -> None:
+def test_a_wide_answer_keeps_named_columns_and_the_first_that_hold_a_value(store: Store) -> None:
     columns = ", ".join(f'{"NULL" if i < 10 else i} AS c{i}, {i} AS "c{i}@pass_1"' for i in range(100))
     sql = f'SELECT *, c99 AS last, c3 AS empty FROM (SELECT {columns}) WHERE "c7@pass_1" = 7'
     whole = query_counters(store, sql)
