@@ -165,6 +165,15 @@ def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
     assert [r["match"] for r in records(grouped.kernels)] == ["group"]
 
 
+def test_kernels_in_one_workload_only_are_named(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    workload(store, launches("gemm", [1e6]) + launches("softmax", [1e6]), name="a")
+    workload(store, launches("gemm", [1e6]) + launches("layernorm_fused_bias", [1e6]), name="b")
+    found = compare_workloads(store, "a", "b")
+    assert (found.only_in_baseline, found.only_in_candidate) == (["softmax"], ["layernorm_fused_bias"])
+    assert any("group" in c.why for c in found.next)
+
+
 def test_arguments_that_make_no_sense_are_refused(samples: Store) -> None:
     with pytest.raises(BadArgument, match="candidate has 0 workloads"):
         compare_workloads(samples, "yax_before", [])

@@ -12,6 +12,7 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
+from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
@@ -53,6 +54,19 @@ def test_a_page_of_a_b200_has_its_own_times_occupancy_and_loads(name: str, share
     if name.startswith("torch_sdpa_flash"):
         (only,) = diagnosed
         assert only.verdict.subsystem == "matrix" and "tensor cores 61.4 %" in only.loads
+
+
+def test_a_report_of_an_rtx_3070_has_its_bytes_a_roofline_and_a_diagnosis(shared: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ncu_report", reason="needs the package ncu-report (extra cuda)")
+    store = Store(tmp_path / "store")
+    import_profile(store, str(published(shared, "ncu_rtx", "rtx3070_2020.3.ncu-rep")), name="w")
+    query = 'SELECT sum("dram__bytes_read.sum" + "dram__bytes_write.sum") FROM counters'
+    ((counted,),) = query_counters(store, query).table.rows
+    found = compute_roofline(store, "w")
+    hbm = next(dict(zip(found.points.columns, row, strict=True)) for row in found.points.rows if row[2] == "hbm")
+    assert hbm["bytes"] == counted == 78334208 and found.arch == "sm_86"
+    (one,) = diagnose_bottleneck(store, "w").kernels
+    assert one.verdict.subsystem == "hbm" and one.findings[0].evidence[0].metric == "hbm.utilization_pct"
 
 
 @pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100", "sm_120"])

@@ -147,9 +147,21 @@ def test_the_head_says_what_binds_and_whether_fewer_registers_help(
     ] * len(found.what_if.rows)
 
 
-def test_a_profile_without_a_column_for_accumulation_registers_says_so(store: Store) -> None:
-    found = compute_occupancy(store, workload=profiled(store, [{"vgpr": 36, "agpr": None}]).id)
-    assert rows(found)[0]["agprs"] == 0 and "no column for accumulation" in " ".join(found.notes)
+@pytest.mark.parametrize(
+    ("arch", "launch", "agprs", "says"),
+    [
+        ("gfx908", {"vgpr": 64, "agpr": 64}, 0, "repeat vgprs"),
+        ("gfx950", {"vgpr": 36, "agpr": 0}, 0, "half of the registers"),
+        ("gfx90a", {"vgpr": 36, "agpr": None}, 0, "no column for accumulation"),
+        ("gfx90a", {"vgpr": 36, "agpr": 36}, 36, "static LDS"),
+    ],
+)
+def test_register_columns_are_read_as_each_target_has_them(
+    store: Store, arch: str, launch: dict[str, Any], agprs: int, says: str
+) -> None:
+    found = compute_occupancy(store, workload=profiled(store, [launch], arch=arch).id)
+    assert rows(found)[0]["agprs"] == agprs
+    assert says in " ".join(found.notes)
 
 
 def test_a_profile_without_registers_is_refused_unless_occupancy_was_measured(store: Store) -> None:

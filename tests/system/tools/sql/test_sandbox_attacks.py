@@ -256,6 +256,8 @@ def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str, monkeypatch:
     most = (TIMEOUT_S + 2) * (os.cpu_count() or 1)
     assert seen.work_s < most or seen.work_s < most * slowness()
     assert len(told(seen.answer)) < 300_000
+    if name == "edit_distance":
+        assert "more than 0.6 s" in told(seen.answer), "it ignores interrupts, so it is killed"
     assert seen.worker.most_bytes < 4e9
     field.check(told(seen.answer))
 
