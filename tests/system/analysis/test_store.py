@@ -18,9 +18,7 @@ import pytest
 from rooflens.analysis.base.problems import StoreProblem
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
-from rooflens.tests.unit.analysis.test_store import ingest, read
 
-KILLS = 8
 INGEST = """
 import sys
 import duckdb
@@ -52,7 +50,7 @@ def start(code: str, *arguments: str) -> subprocess.Popen[str]:
 
 def test_four_processes_ingest_and_read_at_once_without_an_error(store):
     code = """
-for n in range(6):
+for n in range(4):
     ingest(store, f"{sys.argv[2]}-{n}", 500)
     found, broken = store.scan()
     assert not broken, broken
@@ -64,28 +62,7 @@ for n in range(6):
     workers = [start(code, str(store.root), f"w{i}") for i in range(4)]
     assert [w.communicate(timeout=120)[1] for w in workers] == [""] * 4
     found, broken = store.scan()
-    assert len(found) == 24 and not broken and len({m.id for m in found}) == 24
-    assert not list((store.root / "tmp").iterdir())
-
-
-def test_a_kill_at_any_moment_leaves_whole_workloads_or_none(store):
-    code = """
-for n in range(10_000):
-    print(ingest(store, f"n{n}", 20_000).id, flush=True)
-"""
-    chance, acknowledged = random.Random(7), []
-    for _ in range(KILLS):
-        worker = start(code, str(store.root))
-        acknowledged.append(worker.stdout.readline().strip())  # it runs; now it may die at any moment
-        time.sleep(chance.uniform(0.0, 0.12))
-        worker.send_signal(signal.SIGKILL)
-        acknowledged += worker.communicate(timeout=120)[0].split()
-    found, broken = store.scan()
-    assert not broken
-    assert set(acknowledged) - {""} <= {m.id for m in found}
-    for manifest in found:
-        assert read(store, manifest) == [(20_000,)]
-    ingest(store, "after")
+    assert len(found) == 16 and not broken and len({m.id for m in found}) == 16
     assert not list((store.root / "tmp").iterdir())
 
 
@@ -94,20 +71,24 @@ def test_a_kill_while_a_real_profile_is_imported_leaves_all_of_it_or_nothing(sto
 from rooflens.tools.import_profile import import_profile
 print("ready", flush=True)
 while True:
-    import_profile(store, sys.argv[2])
+    print(import_profile(store, sys.argv[2]).workload, flush=True)
 """
     sample = ROOT / "server" / "samples" / "yax_before"
-    chance = random.Random(8)
-    for _ in range(max(3, KILLS // 4)):
+    chance, acknowledged = random.Random(8), set[str]()
+    for _ in range(3):
         worker = start(code, str(store.root), str(sample))
         worker.stdout.readline()
         time.sleep(chance.uniform(0.0, 0.8))
         worker.send_signal(signal.SIGKILL)
-        worker.communicate(timeout=120)
+        acknowledged.update(worker.communicate(timeout=120)[0].split())
     with store.draft():
         assert len(list((store.root / "tmp").iterdir())) == 1, "what the killed left is gone"
     found, broken = store.scan()
-    assert not broken and len({(m.dispatches, m.kernels, len(m.counters)) for m in found}) <= 1
+    assert (
+        not broken
+        and acknowledged <= {m.id for m in found}
+        and len({(m.dispatches, m.kernels, len(m.counters)) for m in found}) <= 1
+    )
     assert not [p for p in store.root.iterdir() if p.name.startswith(".")]
 
 
@@ -127,18 +108,6 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_a_problem_and_the_store_stays_readable(small_disk):
-    store = Store(small_disk)
-    kept = [ingest(store, f"n{n}", rows=1000) for n in range(3)]
-    with pytest.raises(StoreProblem, match=f"The store {small_disk} is full.*nothing was imported"):
-        ingest(store, "big", "hash(i) AS a, hash(i + 1) AS b", rows=2_000_000)
-    found, broken = store.scan()
-    assert [m.id for m in found] == [m.id for m in kept] and not broken
-    assert [read(store, m) for m in kept] == [[(1000,)]] * 3
-    assert not list((small_disk / "tmp").iterdir())
-    assert ingest(store, "small again").id
-
-
 def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):
     from rooflens.tools.import_profile import import_profile
 
@@ -152,21 +121,6 @@ def test_an_import_that_fills_the_disk_is_a_problem(small_disk, tmp_path):
     with pytest.raises(StoreProblem, match="is full"):
         import_profile(Store(small_disk), str(folder))
     assert not list((small_disk / "tmp").iterdir()) and not Store(small_disk).scan()[0]
-
-
-def test_a_file_size_limit_is_a_problem_too(store):
-    code = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
-from rooflens.analysis.base.problems import StoreProblem
-try:
-    ingest(store, "big", 2_000_000)
-except StoreProblem as problem:
-    print(problem.text)
-"""
-    told, trouble = start(code, str(store.root)).communicate(timeout=120)
-    assert "is full" in told or "cannot be written" in told, trouble
-    assert store.scan() == ([], []) and not list((store.root / "tmp").iterdir())
 
 
 def test_drafts_of_a_killed_process_can_be_removed_at_once(tmp_path: Path) -> None:

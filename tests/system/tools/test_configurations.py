@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Store
+from rooflens.server.mcp.toolbox import call
 from rooflens.tests.support.comparisons import flop, traffic, workload
-from rooflens.tools.base.results import NextCall, Table
+from rooflens.tools.base.results import Table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.compute_occupancy import compute_occupancy
@@ -18,15 +18,6 @@ from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.plot import plot
-
-TOOLS: dict[str, Any] = {
-    "list_workloads": list_workloads,
-    "compute_metrics": compute_metrics,
-    "compute_occupancy": compute_occupancy,
-    "compute_roofline": compute_roofline,
-    "diagnose_bottleneck": diagnose_bottleneck,
-    "compare_workloads": compare_workloads,
-}
 
 
 def rows_of(kernel: str, count: int, grid: int, ns: float, **launch: float) -> list[dict[str, Any]]:
@@ -38,12 +29,18 @@ def rows_of(kernel: str, count: int, grid: int, ns: float, **launch: float) -> l
     ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """A workload in which a kernel is launched in two sizes, and another in one."""
-    made = Store(tmp_path / "store")
-    small, large = rows_of("tile<4>(float*)", 8, 65536, 5e3), rows_of("tile<4>(float*)", 6, 6553600, 4e5)
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """A workload in which a kernel is launched in two sizes, and another in one; and further versions of it."""
+    made = Store(tmp_path_factory.mktemp("configurations"))
+    tile = "tile<4>(float*)"
+    small, large = rows_of(tile, 8, 65536, 5e3), rows_of(tile, 6, 6553600, 4e5)
     workload(made, [*small, *large, *rows_of("copy", 5, 131072, 1e4, vgpr=16)], name="w")
+    workload(made, [*rows_of(tile, 80, 65536, 5e4), *rows_of(tile, 6, 6553600, 2e5)], name="faster")
+    changed = rows_of(tile, 7, 65536, 5e3, vgpr=64, lds_bytes=4096)
+    workload(made, [*changed, *rows_of(tile, 7, 3276800, 1e5, vgpr=64, lds_bytes=4096)], name="retiled")
+    halves = [*rows_of("tile", 1, 65536, 3e5), *rows_of("tile", 1, 6553600, 3e5)]
+    workload(made, [*halves, *rows_of("copy", 1, 131072, 4e5)], name="halves")
     return made
 
 
@@ -66,12 +63,9 @@ def test_kernels_say_how_many_configurations_they_have_and_each_has_a_row_on_req
     assert sum(r["pct"] for r in apart) == pytest.approx(100)
 
 
-def test_the_share_of_a_kernel_is_that_of_all_its_configurations(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    halves = [*rows_of("tile", 1, 65536, 3e5), *rows_of("tile", 1, 6553600, 3e5)]
-    workload(store, [*halves, *rows_of("copy", 1, 131072, 4e5)], name="w")
+def test_the_share_of_a_kernel_is_that_of_all_its_configurations(store: Store) -> None:
     for by in ("kernel", "launch"):
-        assert list_workloads(store, "w", by=by).answer.endswith("of which tile takes 60.0 %.")
+        assert list_workloads(store, "halves", by=by).answer.endswith("of which tile takes 60.0 %.")
 
 
 def test_metrics_of_configurations_are_those_of_their_launches(store: Store) -> None:
@@ -98,13 +92,10 @@ def test_a_rank_a_name_and_a_pattern_mean_all_configurations_of_a_kernel(store: 
 
 
 def test_by_kernel_is_another_word_for_by(store: Store) -> None:
-    one, other = (compute_metrics(store, "w", **{"metrics": ["2"], **word}).table for word in WORDS)
+    one, other = (compute_metrics(store, "w", ["2"], **word).table for word in ({"by": "kernel"}, {"by_kernel": True}))
     assert one == other
     with pytest.raises(BadArgument, match="exclude each other"):
         compute_metrics(store, "w", by="launch", by_kernel=True)
-
-
-WORDS: list[dict[str, Any]] = [{"by": "kernel"}, {"by_kernel": True}]
 
 
 def test_the_roofline_of_configurations_adds_up_to_that_of_the_kernel(store: Store) -> None:
@@ -117,16 +108,15 @@ def test_the_roofline_of_configurations_adds_up_to_that_of_the_kernel(store: Sto
     assert one["bytes"] == apart[1]["bytes"]
 
 
-def test_every_configuration_has_its_own_verdict_and_can_be_asked_for_by_its_number(store: Store) -> None:
+def test_every_configuration_has_its_own_verdict_and_its_number(store: Store) -> None:
     found = diagnose_bottleneck(store, "w", by="launch").kernels
     assert [(d.number, d.kernel) for d in found] == [
         ("1.1", "tile<4>(float*) [25600 x 256]"),
         ("2.1", "copy [512 x 256]"),
         ("1.2", "tile<4>(float*) [256 x 256]"),
     ]
-    for each in found:
-        (alone,) = diagnose_bottleneck(store, "w", kernel=f"#{each.number}").kernels
-        assert (alone.kernel, alone.verdict) == (each.kernel, each.verdict)
+    (alone,) = diagnose_bottleneck(store, "w", kernel="#1.2").kernels
+    assert (alone.kernel, alone.verdict) == (found[2].kernel, found[2].verdict)
 
 
 def test_occupancy_has_the_number_and_the_configuration_of_every_row(store: Store) -> None:
@@ -141,31 +131,22 @@ def test_occupancy_has_the_number_and_the_configuration_of_every_row(store: Stor
 
 def test_a_figure_over_configurations_that_differ_says_so_and_how_to_tell_them_apart(store: Store) -> None:
     text = "#1 has 2 launch configurations, from 5.04 us to 400 us a launch; by='launch' or kernel='#1.1'"
-    for tool in ("compute_metrics", "compute_roofline", "diagnose_bottleneck"):
-        found = TOOLS[tool](store, "w", kernel="#1")
+    for tool in (compute_metrics, compute_roofline, diagnose_bottleneck):
+        found = tool(store, "w", kernel="#1")
         assert any(text in note for note in found.notes), tool
         again = next(call for call in found.next if call.arguments.get("by") == "launch")
-        assert again.tool == tool and TOOLS[tool](store, **again.arguments)
-        for kernel in ("#2", "#1.1"):
-            assert not any("launch configurations, from" in n for n in TOOLS[tool](store, "w", kernel=kernel).notes)
+        assert again.tool == tool.__name__ and tool(store, **again.arguments)
+    for kernel in ("#2", "#1.1"):
+        assert not any("launch configurations, from" in n for n in compute_metrics(store, "w", kernel=kernel).notes)
 
 
-@pytest.mark.parametrize("tool", [name for name in TOOLS if name != "compare_workloads"])
-def test_what_is_suggested_next_works(store: Store, tool: str) -> None:
-    arguments: dict[str, Any] = {"workload": "w"}
-    calls: list[NextCall] = []
-    for how in ({}, {"by": "launch"}):
-        if tool != "compute_occupancy":
-            arguments |= how
-        calls += TOOLS[tool](store, **arguments).next
-    for call in calls:
-        if call.tool in TOOLS:
-            TOOLS[call.tool](store, **call.arguments)
+def test_what_is_suggested_next_works(store: Store) -> None:
+    for tool in (list_workloads, compute_metrics, compute_roofline, diagnose_bottleneck):
+        for suggested in tool(store, "w", by="launch").next:
+            assert call(store, suggested.tool, suggested.arguments)
 
 
-def test_configurations_of_two_versions_face_each_other_by_name(store: Store, tmp_path: Path) -> None:
-    small, large = rows_of("tile<4>(float*)", 80, 65536, 5e4), rows_of("tile<4>(float*)", 6, 6553600, 2e5)
-    workload(store, [*small, *large], name="faster")
+def test_configurations_of_two_versions_face_each_other_by_name(store: Store) -> None:
     found = compare_workloads(store, "w", "faster", by="launch")
     rows = {r["kernel"]: r for r in records(found.kernels)}
     assert rows["tile<4>(float*) [25600 x 256]"]["speedup"] == pytest.approx(2, rel=0.01)
@@ -175,12 +156,7 @@ def test_configurations_of_two_versions_face_each_other_by_name(store: Store, tm
     assert one["kernel"] == "tile<4>(float*) [256 x 256]", "its number is #1.1 in the other workload"
 
 
-def test_registers_sizes_and_lds_that_changed_are_told_and_other_shapes_are_compared_by_their_sums(
-    store: Store,
-) -> None:
-    changed = rows_of("tile<4>(float*)", 7, 65536, 5e3, vgpr=64, lds_bytes=4096)
-    changed += rows_of("tile<4>(float*)", 7, 3276800, 1e5, vgpr=64, lds_bytes=4096)
-    workload(store, changed, name="retiled")
+def test_changes_of_the_launch_are_told_and_other_shapes_compared_by_their_sums(store: Store) -> None:
     found = compare_workloads(store, "w", "retiled", kernel="#1")
     told = {r["quantity"]: (r["baseline"], r["candidate"]) for r in records(found.launch)}
     assert told == {"grid": ("65536, 6553600", "65536, 3276800"), "vgpr": (32, 64), "lds_bytes": (0, 4096)}
@@ -195,6 +171,6 @@ def test_a_roofline_of_configurations_can_be_drawn(store: Store) -> None:
     assert found.next[0].arguments["by"] == "launch"
 
 
-@pytest.mark.parametrize("tool", ["compute_metrics", "compute_roofline"])
-def test_a_dispatch_that_is_not_there_is_told_by_every_tool_that_takes_dispatches(tool: str, store: Store) -> None:
-    assert "No dispatch 900: ids go from 0 to 18." in TOOLS[tool](store, "w", dispatches=[0, 900]).notes
+def test_a_dispatch_that_is_not_there_is_told_by_every_tool_that_takes_dispatches(store: Store) -> None:
+    for tool in (compute_metrics, compute_roofline):
+        assert "No dispatch 900: ids go from 0 to 18." in tool(store, "w", dispatches=[0, 900]).notes

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -17,7 +15,6 @@ from rooflens.analysis.store.integrity import damage, readable_workloads
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.server.mcp.toolbox import answer
-from rooflens.tests import ROOT
 from rooflens.tools import query_counters as query
 from rooflens.tools.base.results import Result
 from rooflens.tools.compute_occupancy import compute_occupancy
@@ -67,12 +64,11 @@ def told(store: Store, tool: str, workload: str) -> Result | Problem:
     return answer(store, tool, given if "baseline" in given else given | {"workload": workload})
 
 
-@pytest.mark.parametrize("start", [0, 4])
 @pytest.mark.parametrize("tool", READING)
-def test_a_damaged_table_of_the_right_size_is_a_problem_of_the_store(twins: Store, tool: str, start: int) -> None:
+def test_a_damaged_table_of_the_right_size_is_a_problem_of_the_store(twins: Store, tool: str) -> None:
     bad = twins.resolve("yax_before")
     for table in ("dispatches", "counters"):
-        garbled(twins.file(bad, table), start)  # type: ignore[arg-type]
+        garbled(twins.file(bad, table), 4)  # type: ignore[arg-type]
     said = told(twins, tool, bad.id)
     assert isinstance(said, StoreProblem), said
     assert tool == "query_counters" or (bad.id in said.text and "counters.parquet is damaged" in said.text)
@@ -111,8 +107,7 @@ def test_a_sound_workload_stays_one_and_a_bug_stays_a_bug(twins: Store) -> None:
         workload.rows("SELECT * FROM absent")
 
 
-@pytest.mark.parametrize("start", [0, 4])
-@pytest.mark.parametrize("table", ["dispatches", "counters", "metrics"])
+@pytest.mark.parametrize(("table", "start"), [("counters", 0), ("metrics", 4)])
 def test_sql_over_all_workloads_answers_without_the_damaged_one_and_names_it(
     twins: Store, table: str, start: int
 ) -> None:
@@ -153,68 +148,8 @@ def test_an_export_names_what_is_damaged_and_leaves_no_file(twins: Store, tmp_pa
 def test_a_profile_without_registers_or_sizes_is_read_as_not_stating_them(twins: Store) -> None:
     bare = twins.resolve("yax_before")
     without(twins.file(bare, "dispatches"), "vgpr, agpr, sgpr, lds_bytes, scratch_bytes, grid, workgroup_size")  # type: ignore[arg-type]
-    for tool in READING:
+    for tool in set(READING) - {"plot"}:
         said = told(twins, tool, bare.id)
         assert not isinstance(said, Problem) or tool == "compute_occupancy", (tool, said)
     with pytest.raises(BadInput, match="does not state the registers"):
         compute_occupancy(twins, workload=bare.id)
-
-
-BUSY = """
-import sys, time
-from pathlib import Path
-from rooflens.analysis.base.problems import Problem
-from rooflens.analysis.store.store import Store
-from rooflens.server.mcp.toolbox import answer
-
-print("ready", flush=True)
-sys.stdin.readline()
-store, until = Store(sys.argv[1]), time.monotonic() + float(sys.argv[3])
-calls = 0
-while time.monotonic() < until:
-    for tool, arguments in {CALLS}:
-        said = answer(store, tool, arguments)
-        calls += 1
-        if isinstance(said, Problem) and "this is a bug" in said.text:
-            print("BUG", tool, arguments)
-print(calls)
-"""
-DELETE = """
-import shutil, sys, time
-from rooflens.analysis.store.store import Store
-print("ready", flush=True)
-sys.stdin.readline()
-store, until = Store(sys.argv[1]), time.monotonic() + float(sys.argv[3]) + 2
-gone = 0
-while time.monotonic() < until or not gone:
-    for manifest in store.scan()[0][:-2]:
-        shutil.rmtree(store.root / f"workload={manifest.id}", ignore_errors=True)
-        gone += 1
-    time.sleep(0.02)
-print(gone)
-"""
-
-
-def test_two_import_while_one_reads_and_one_deletes_without_a_bug(twins: Store) -> None:
-    sample = str(ROOT / "server" / "samples" / "yax_before")
-    importing = BUSY.replace("{CALLS}", f"[('import_profile', {{'path': {sample!r}}})]")
-    reading = [(tool, given | {"workload": "latest"}) for tool, given in READING.items() if "baseline" not in given]
-    reading += [("list_workloads", {}), ("query_counters", READING["query_counters"])]
-    codes = [importing, importing, BUSY.replace("{CALLS}", repr(reading)), DELETE]
-    seconds = os.environ.get("ROOFLENS_TEST_SECONDS", "3")
-    busy = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(twins.root), sample, seconds],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for code in codes
-    ]  # fmt: skip
-    assert {process.stdout.readline() for process in busy if process.stdout} == {"ready\n"}
-    for process in busy:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=float(seconds) + 120) for process in busy]
-    assert [out for out, _ in said if "BUG" in out] == [], said
-    assert all(int(out.split()[-1]) >= 1 for out, _ in said), said
-    assert not list((twins.root / "tmp").iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,13 +12,13 @@ from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.catalogue.metrics import SUBSYSTEMS
 from rooflens.analysis.comparison import experiment_log
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp.toolbox import Tool, call
+from rooflens.server.mcp.toolbox import call
 from rooflens.tests import DATA, ROOT
 from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.timelines import Made, publish
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult, diagnose_bottleneck
-from rooflens.tools.query_counters import query_counters
 from rooflens.tools.rendering import render
+from rooflens.tools.sql import unlimited_query
 
 SAMPLES = ROOT / "server" / "samples"
 SHORT_ANSWER_CHARACTERS = 8_000
@@ -34,15 +35,20 @@ def profiles(tmp_path_factory: pytest.TempPathFactory) -> Store:
     return store
 
 
+def query(store: Store, sql: str) -> list[tuple[Any, ...]]:
+    """The rows that SQL gives over all workloads."""
+    columns = unlimited_query.query(store, store.scan()[0], sql).columns
+    return list(zip(*(values.tolist() for values in columns.values()), strict=True))
+
+
 def reproduced(store: Store, result: DiagnosisResult) -> int:
     """Run the SQL of every piece of evidence; the number of figures that were there."""
     done = 0
     for one in result.kernels:
         for figure in [e for f in one.findings for e in (*f.evidence, *f.contradicting)]:
             assert figure.sql is not None
-            rows = query_counters(store, figure.sql).table.rows
-            assert len(rows) == 1, figure.sql
-            assert rows[0][0] == (None if figure.value is None else pytest.approx(figure.value)), figure.sql
+            ((value,),) = query(store, figure.sql)
+            assert value == (None if figure.value is None else pytest.approx(figure.value)), figure.sql
             done += figure.value is not None
     return done
 
@@ -57,7 +63,7 @@ def test_the_sql_of_evidence_yields_its_value_on_amd(profiles: Store) -> None:
     assert reproduced(profiles, diagnose_bottleneck(profiles, "matmul_fp64", top_n=6, detail="full")) >= 1
 
 
-@pytest.mark.parametrize("workload", ["h200", "frameworks", "yax_before", "matmul_fp64"])
+@pytest.mark.parametrize("workload", ["frameworks", "matmul_fp64"])
 def test_an_answer_is_short_and_within_the_vocabulary(workload: str, profiles: Store) -> None:
     result = diagnose_bottleneck(profiles, workload)
     assert len(render.text(result)) < SHORT_ANSWER_CHARACTERS
@@ -68,14 +74,6 @@ def test_an_answer_is_short_and_within_the_vocabulary(workload: str, profiles: S
         if one.findings:
             assert one.findings[0].subsystem == one.verdict.subsystem
             assert one.findings[0].evidence and one.findings[0].advice and one.findings[0].falsify
-
-
-def test_kernels_come_by_time_with_their_share(profiles: Store) -> None:
-    result = diagnose_bottleneck(profiles, "h200", top_n=50)
-    shares = [one.share_pct or 0 for one in result.kernels]
-    assert shares == sorted(shares, reverse=True) and sum(shares) == pytest.approx(100, abs=0.5)
-    assert result.total_kernels == 44 and result.kernels[0].rank == 1
-    assert [k.rank for k in diagnose_bottleneck(profiles, "h200", kernel="#2").kernels] == [2]
 
 
 def test_missing_counters_are_asked_for_in_a_call_that_works(profiles: Store) -> None:
@@ -89,24 +87,21 @@ def test_missing_counters_are_asked_for_in_a_call_that_works(profiles: Store) ->
 
 
 def test_next_calls_of_a_certain_verdict_work(profiles: Store) -> None:
-    for kernel in ("low_occupancy_shared", "hbm_copy"):
-        for suggested in diagnose_bottleneck(profiles, "h200", kernel=kernel).next:
-            assert call(profiles, suggested.tool, suggested.arguments)
+    for suggested in diagnose_bottleneck(profiles, "h200", kernel="low_occupancy_shared").next:
+        assert call(profiles, suggested.tool, suggested.arguments)
 
 
 def test_findings_are_a_table(profiles: Store) -> None:
-    rows = query_counters(
+    of_workload = f"workload = '{profiles.resolve('h200').id}'"
+    ((subsystem, severity, claim, evidence, advice, verdict, confidence),) = query(
         profiles,
         "SELECT subsystem, severity, claim, evidence, advice, verdict, confidence FROM findings "
-        "WHERE kernel LIKE 'shared_conflict%' AND subsystem = verdict",
-        workload="h200",
-    ).table.rows
-    ((subsystem, severity, claim, evidence, advice, verdict, confidence),) = rows
+        f"WHERE {of_workload} AND kernel LIKE 'shared_conflict%' AND subsystem = verdict",
+    )
     assert (subsystem, verdict) == ("lds", "lds") and severity > 90 and confidence > 0.9
     assert "Bank conflicts cost 30.8 extra cycles" in claim and "lds.bank_conflicts_per_access = 30.8" in evidence
     assert "Pad the rows" in advice
-    ((kernels,),) = query_counters(profiles, "SELECT count(DISTINCT kernel) FROM findings", workload="h200").table.rows
-    assert kernels == 44
+    assert query(profiles, f"SELECT count(DISTINCT kernel) FROM findings WHERE {of_workload}") == [(44,)]
 
 
 def noted(store: Store, kernel: str, change: str, verdict: str, *, hypothesis: str = "") -> None:
@@ -133,24 +128,11 @@ def test_what_was_last_tried_on_a_kernel_is_said_whatever_its_words_are(tmp_path
     assert not diagnose_bottleneck(store, "h200", kernel="transpose_naive").kernels[0].findings[0].tried
 
 
-def test_the_answer_has_texts_where_the_analysis_has_objects(profiles: Store) -> None:
-    answer = render.structured_content(diagnose_bottleneck(profiles, "yax_before", detail="full"))
-    findings = [f for kernel in answer["kernels"] for f in kernel["findings"]]
-    evidence = [e for f in findings for e in (*f["evidence"], *f["contradicting"])]
-    assert list(evidence[0]) == ["metric", "value", "unit", "threshold", "status", "reason", "sql", "met"]
-    assert all(isinstance(e["reason"], str | None) for e in evidence)
-    assert all(isinstance(a, str) and a.endswith(")") for f in findings for a in f["advice"])
-
-
 def test_mistakes_are_explained(profiles: Store) -> None:
     with pytest.raises(BadInput, match="no counters"):
         diagnose_bottleneck(profiles, "clover")
     with pytest.raises(NotFound):
         diagnose_bottleneck(profiles, "h200", kernel="no_such_kernel")
-
-
-def test_the_description_is_short() -> None:
-    assert len(Tool("diagnose_bottleneck").description) <= 250
 
 
 def test_the_stored_sentence_on_the_application_has_the_digits_of_the_first_one(tmp_path: Path) -> None:

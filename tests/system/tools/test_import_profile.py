@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -38,6 +36,12 @@ def unknown(profile):
 
 def test_the_answer_tells_what_came_in_and_what_to_do_next(store, profile):
     done = import_profile(store, str(profile), tags=["baseline"])
+    found = list_workloads(store, **done.next[1].arguments).table
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [(r["kernel"], r["calls"], r["total_ns"], r["p95_ns"], r["total_ms"], r["std_ns"]) for r in rows] == [
+        ("j", 1, 30, 30, 3e-5, None),
+        ("k(int)", 1, 10, 10, 1e-5, None),
+    ]
     assert (done.name, done.format, done.arch, done.device) == ("mine", "rocprof-compute", "gfx90a", "MI200")
     assert (done.kernels, done.dispatches, done.counters, done.passes, done.passes_matched) == (2, 2, 1, 1, 1)
     assert store.resolve("latest").id == done.workload and store.resolve("mine").tags == ["baseline"]
@@ -49,20 +53,10 @@ def test_the_answer_tells_what_came_in_and_what_to_do_next(store, profile):
     assert not list((store.root / "tmp").iterdir())
 
 
-def test_the_suggested_call_lists_the_kernels_with_the_spread_of_their_times(store, profile):
-    done = import_profile(store, str(profile))
-    found = list_workloads(store, **done.next[1].arguments).table
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
-    assert [(r["kernel"], r["calls"], r["total_ns"], r["p95_ns"]) for r in rows] == [
-        ("j", 1, 30, 30),
-        ("k(int)", 1, 10, 10),
-    ]
-    assert [(r["total_ms"], r["std_ns"], r["cv_pct"]) for r in rows] == [(3e-5, None, None), (1e-5, None, None)]
-
-
 def test_another_profile_of_the_same_name_is_told_by_its_folder(store, profile, tmp_path):
     import_profile(store, str(profile))
-    assert import_profile(store, str(profile)).name == "mine", "the same profile again"
+    again = import_profile(store, str(profile))
+    assert again.name == "mine" and store.resolve("mine").id == again.workload, "the same profile again"
     other = tmp_path / "tiled" / "MI200"
     other.mkdir(parents=True)
     (other / "sysinfo.csv").write_text(SYSINFO)
@@ -109,27 +103,18 @@ def test_a_profile_without_a_device_asks_for_it(store, unknown):
     assert any("gpu= one of" in n and "gfx90a" in n and "sm_90" not in n for n in done.notes)
 
 
-@pytest.mark.parametrize("gpu", ["gfx90a", "MI250X"])
-def test_the_caller_may_name_the_device(store, unknown, gpu):
-    done = import_profile(store, str(unknown), gpu=gpu)
+def test_the_caller_may_name_the_device(store, unknown):
+    done = import_profile(store, str(unknown), gpu="MI250X")
     assert done.arch == "gfx90a" and done.next[0].tool == "compute_metrics"
-
-
-def test_an_unknown_device_gets_near_names(store, unknown):
+    with pytest.raises(BadArgument, match="a GPU of amd"):
+        import_profile(store, str(unknown), gpu="sm_90")
     with pytest.raises(NotFound, match="Unknown GPU 'gfx90'.*Near names:.*gfx90a"):
         import_profile(store, str(unknown), gpu="gfx90")
 
 
-@pytest.mark.parametrize("gpu", ["gfx942", "sm_90"])
-def test_a_device_that_contradicts_the_profile_is_refused(store, profile, gpu):
+def test_a_device_that_contradicts_the_profile_is_refused(store, profile):
     with pytest.raises(BadArgument, match="contradicts the profile.*gfx90a"):
-        import_profile(store, str(profile), gpu=gpu)
-    assert import_profile(store, str(profile), gpu="gfx90a").arch == "gfx90a"
-
-
-def test_a_device_of_another_vendor_is_refused(store, unknown):
-    with pytest.raises(BadArgument, match="a GPU of amd"):
-        import_profile(store, str(unknown), gpu="sm_90")
+        import_profile(store, str(profile), gpu="gfx942")
 
 
 def test_a_path_that_does_not_exist_gets_near_names(store, profile):
@@ -153,11 +138,6 @@ def test_a_relative_path_and_a_home_path_work(store, profile, monkeypatch):
     assert import_profile(store, ".").name == "mine"
 
 
-def test_two_imports_are_two_workloads(store, profile):
-    first, second = (import_profile(store, str(profile)) for _ in range(2))
-    assert first.workload != second.workload and store.resolve("mine").id == second.workload
-
-
 def test_a_store_that_cannot_be_written_is_a_problem(tmp_path, profile):
     from rooflens.analysis.store.store import Store
 
@@ -176,12 +156,6 @@ def test_too_little_memory_is_a_problem_and_no_traceback(store, tmp_path, monkey
     with pytest.raises(LimitExceeded, match="needs more than 8MB"):
         import_profile(store, str(folder))
     assert not store.scan()[0] and not list((store.root / "tmp").iterdir())
-
-
-def test_nothing_heavy_is_imported_before_it_is_needed():
-    code = "import sys, rooflens.tools.import_profile; print({'duckdb', 'pandas', 'matplotlib'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_warnings_are_kept_with_their_codes_and_those_of_old_workloads_are_read(store, profile):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib.util
 import io
 from pathlib import Path
 
@@ -19,16 +18,7 @@ from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.query_counters import query_counters
 
-B200 = [
-    "flashinfer_paged_decode__gqa_bf16_b128_ctx2k_p64",
-    "flashinfer_paged_decode__gqa_bf16_b64_ctx4k_p32",
-    "torch_sdpa_auto__mha_bf16_b16_ctx4k_p64",
-    "torch_sdpa_flash__gqa_bf16_b64_ctx4k_p64",
-]
-REPORTS = {"rtx2060s_PS1.ncu-rep.gz": ("sm_75", 10), "rtx3070_2020.3.ncu-rep": ("sm_86", 1)}
-needs_ncu_report = pytest.mark.skipif(
-    importlib.util.find_spec("ncu_report") is None, reason="needs the package ncu-report (extra cuda)"
-)
+B200 = ["flashinfer_paged_decode__gqa_bf16_b128_ctx2k_p64", "torch_sdpa_flash__gqa_bf16_b64_ctx4k_p64"]
 
 
 def published(shared: Path, *place: str) -> Path:
@@ -61,47 +51,25 @@ def test_a_page_of_a_b200_has_its_own_times_occupancy_and_loads(name: str, share
         table = compute_metrics(store, "w", metrics=["matrix.utilization_pct"], kernel=f"#{number}").table
         found = dict(zip(table.columns, table.rows[0], strict=True))
         assert (found["avg"], found["status"]) == (pytest.approx(sum(tensor) / len(tensor), rel=1e-4, abs=1e-6), "ok")
+    if name.startswith("torch_sdpa_flash"):
+        (only,) = diagnosed
+        assert only.verdict.subsystem == "matrix" and "tensor cores 61.4 %" in only.loads
 
 
-def test_flash_attention_on_a_b200_is_limited_by_its_tensor_cores(shared: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    import_profile(store, str(published(shared, "decodebench", f"{B200[3]}.ncu.csv.gz")), name="w")
-    (only,) = diagnose_bottleneck(store, "w").kernels
-    assert only.verdict.subsystem == "matrix" and "tensor cores 61.4 %" in only.loads
-
-
-@needs_ncu_report
-@pytest.mark.parametrize("name", REPORTS)
-def test_a_report_of_an_rtx_card_has_metrics_roofline_occupancy_and_diagnosis(
-    name: str, shared: Path, tmp_path: Path
-) -> None:
-    store, (target, launches) = Store(tmp_path / "store"), REPORTS[name]
-    import_profile(store, str(published(shared, "ncu_rtx", name)), name="w")
-    sizes = query_counters(
-        store,
-        """SELECT count(*), min(d.workgroup_size - c."launch__block_size"),
-        min(d.grid - c."launch__grid_size" * c."launch__block_size"), min(d.workgroup_size)
-        FROM dispatches d JOIN counters c USING (dispatch_id)""",
-    ).table.rows[0]
-    assert sizes[0] == launches and sizes[1] == sizes[2] == 0 and sizes[3] > 0
-    (one,) = diagnose_bottleneck(store, "w").kernels
-    assert one.verdict.subsystem == "hbm" and one.findings[0].evidence[0].metric == "hbm.utilization_pct"
-    assert compute_roofline(store, "w").arch == target
-    assert compute_occupancy(store, workload="w").waves_per_cu > 0
-
-
-@needs_ncu_report
-def test_bytes_of_an_rtx_3070_are_those_of_its_report(shared: Path, tmp_path: Path) -> None:
+def test_a_report_of_an_rtx_3070_has_its_bytes_a_roofline_and_a_diagnosis(shared: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ncu_report", reason="needs the package ncu-report (extra cuda)")
     store = Store(tmp_path / "store")
     import_profile(store, str(published(shared, "ncu_rtx", "rtx3070_2020.3.ncu-rep")), name="w")
     query = 'SELECT sum("dram__bytes_read.sum" + "dram__bytes_write.sum") FROM counters'
     ((counted,),) = query_counters(store, query).table.rows
-    table = compute_roofline(store, "w").points
-    hbm = next(dict(zip(table.columns, row, strict=True)) for row in table.rows if row[2] == "hbm")
-    assert hbm["bytes"] == counted == 78334208
+    found = compute_roofline(store, "w")
+    hbm = next(dict(zip(found.points.columns, row, strict=True)) for row in found.points.rows if row[2] == "hbm")
+    assert hbm["bytes"] == counted == 78334208 and found.arch == "sm_86"
+    (one,) = diagnose_bottleneck(store, "w").kernels
+    assert one.verdict.subsystem == "hbm" and one.findings[0].evidence[0].metric == "hbm.utilization_pct"
 
 
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120"])
+@pytest.mark.parametrize("target", ["sm_75", "sm_90", "sm_100", "sm_120"])
 def test_a_plan_names_counters_of_the_generation(target: str, tmp_path: Path) -> None:
     plan = plan_profile(
         Store(tmp_path / "store"), gpu=target, metrics=["diagnosis", "roofline"], profiler="ncu", command=["./a"]

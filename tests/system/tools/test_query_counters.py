@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound, StoreProblem
+from rooflens.analysis.base.problems import BadArgument, LimitExceeded, NotAllowed, NotFound
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.tables import derived_tables, schema
 from rooflens.analysis.tables.declaration import Row
 from rooflens.analysis.workload import Workload
-from rooflens.tests.support.waiting import cpu_s, until
-from rooflens.tests.system.tools.isolation.test_child import gone
 from rooflens.tools import query_counters as query
-from rooflens.tools.base.arguments import model, validate_arguments
 from rooflens.tools.query_counters import QueryResult, query_counters
 from rooflens.tools.sql import references
 
@@ -47,6 +40,7 @@ def text_of(result: QueryResult) -> str:
 
 
 def test_an_aggregate_over_counters_gives_rows_units_and_a_total(store: Store, workload: Manifest) -> None:
+    """What was not collected is NULL, and zero is measured."""
     found = query_counters(
         store,
         "SELECT kernel, count(*) AS n, sum(SQ_WAVES) AS w, avg(duration_ns) AS t FROM counters GROUP BY 1 ORDER BY 1",
@@ -55,9 +49,6 @@ def test_an_aggregate_over_counters_gives_rows_units_and_a_total(store: Store, w
     assert found.table.units == [None, None, None, "ns"]
     assert found.table.rows[0] == ["kernel_0", 5, 64.0 * (1 + 5 + 9 + 13 + 17), 108.0]
     assert (found.table.total_rows, found.table.truncated, found.notes) == (4, False, [])
-
-
-def test_null_is_not_collected_and_zero_is_measured(store: Store, workload: Manifest) -> None:
     assert rows(store, "SELECT TCC_MISS_sum FROM counters ORDER BY dispatch_id LIMIT 5") == [[0], [1], [2], [3], [None]]
 
 
@@ -71,20 +62,12 @@ def test_a_named_workload_is_read_alone_and_none_means_all(
     assert rows(store, sql, workload="latest") == [[other.id, 7]]
 
 
-def test_counters_of_different_workloads_unite_with_null(store: Store, workload: Manifest, make_workload: Any) -> None:
-    make_workload("second", {"OTHER": "i"}, dispatches=7)
-    assert rows(store, "SELECT count(*), count(OTHER), count(SQ_WAVES) FROM counters") == [[27, 7, 20]]
-    with pytest.raises(NotFound):
-        query_counters(store, "SELECT OTHER FROM counters", workload="first")
-
-
 def test_all_tables_exist_and_are_described_even_when_empty(
     store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer_metrics(monkeypatch, lambda _: [])
     assert [name for (name,) in rows(store, "SHOW TABLES")] == sorted(schema())
-    for table in schema():
-        query_counters(store, f"SELECT count(*) FROM {table}")
+    rows(store, "SELECT " + ", ".join(f"(SELECT count(*) FROM {table})" for table in schema()))
     described = [row[0] for row in rows(store, "DESCRIBE counters")]
     assert described[-3:] == ["SQ_WAVES", "TCC_HIT_sum", "TCC_MISS_sum"]
     listed = rows(store, "SELECT column_name FROM information_schema.columns WHERE table_name = 'counters'")
@@ -108,23 +91,6 @@ def test_an_empty_store_answers_with_empty_tables_and_says_so(store: Store) -> N
     found = query_counters(store, "SELECT * FROM dispatches")
     assert found.table.rows == [] and found.table.columns == list(schema()["dispatches"].columns)
     assert any("no workloads" in note for note in found.notes)
-
-
-def test_a_damaged_workload_is_left_out_with_a_note(store: Store, workload: Manifest, make_workload: Any) -> None:
-    broken = make_workload("second")
-    os.truncate(store.root / f"workload={broken.id}" / "dispatches.parquet", 10)
-    found = query_counters(store, "SELECT count(*) FROM dispatches")
-    assert found.table.rows == [[20]] and any(broken.id in note for note in found.notes)
-
-
-def test_a_workload_that_vanishes_meanwhile_is_a_store_problem(
-    store: Store, workload: Manifest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = workload.model_copy(update={"id": "gone"})
-    monkeypatch.setattr(Store, "resolve", lambda *_: gone)
-    with pytest.raises(StoreProblem) as error:
-        query_counters(store, "SELECT count(*) FROM dispatches", workload="first")
-    assert str(store.root) not in error.value.text
 
 
 # -- tables computed on request ----------------------------------------------------------------
@@ -165,35 +131,18 @@ def test_the_time_of_a_provider_does_not_count(
 # -- only what is needed is copied -------------------------------------------------------------
 
 SHAPES = [
-    "SELECT kernel, sum(SQ_WAVES) FROM counters GROUP BY ALL ORDER BY ALL",
-    "SELECT * FROM counters ORDER BY dispatch_id",
     "SELECT * FROM counters LIMIT 3",
-    "SELECT kernel FROM counters LIMIT 3 OFFSET 2",
     "SELECT c.* EXCLUDE (workload) FROM counters c ORDER BY dispatch_id LIMIT 2",
-    "SELECT * REPLACE (SQ_WAVES + 1 AS SQ_WAVES) FROM counters ORDER BY dispatch_id LIMIT 2",
     "SELECT COLUMNS('TCC.*') FROM counters ORDER BY dispatch_id",
-    "SELECT sum(COLUMNS(* EXCLUDE (workload, kernel, host))) FROM counters",
-    "FROM counters ORDER BY dispatch_id LIMIT 2",
     "TABLE facts",
     "SELECT c FROM counters c ORDER BY dispatch_id LIMIT 1",
-    "SELECT counters FROM counters ORDER BY dispatch_id LIMIT 1",
     "SELECT a.b FROM counters a(b, c, d) LIMIT 1",
-    "SELECT #2 FROM counters ORDER BY 1 LIMIT 1",
     "SELECT count(*) FROM counters NATURAL JOIN dispatches",
-    "SELECT count(*) FROM counters c JOIN dispatches d USING (workload, dispatch_id, kernel)",
-    "SELECT kernel_0 FROM (PIVOT (SELECT kernel, vgpr FROM dispatches) ON kernel IN ('kernel_0') USING sum(vgpr))",
     "PIVOT counters ON kernel IN ('kernel_0') USING sum(SQ_WAVES) GROUP BY duration_ns ORDER BY ALL",
-    "SELECT * FROM (UNPIVOT (SELECT kernel, vgpr, sgpr FROM dispatches) ON vgpr, sgpr) ORDER BY ALL",
-    "WITH t AS (SELECT kernel, duration_ns AS d FROM dispatches) SELECT * FROM t ORDER BY ALL LIMIT 4",
     "WITH dispatches AS (SELECT * FROM dispatches) SELECT count(DISTINCT vgpr) FROM dispatches",
-    "SELECT (SELECT max(SQ_WAVES) FROM counters c WHERE c.kernel = d.kernel) FROM dispatches d ORDER BY ALL",
     "SELECT kernel, vgpr FROM dispatches UNION ALL BY NAME SELECT kernel, SQ_WAVES FROM counters ORDER BY ALL",
-    "SELECT sq_waves, Counters.TCC_hit_SUM FROM COUNTERS ORDER BY ALL LIMIT 3",
-    "SELECT lag(vgpr) OVER w FROM dispatches WINDOW w AS (PARTITION BY kernel ORDER BY dispatch_id) ORDER BY ALL",
     "WITH RECURSIVE r AS (SELECT 0 AS dispatch_id UNION ALL SELECT dispatch_id + 1 FROM r WHERE dispatch_id < 3) "
     "SELECT SQ_WAVES FROM r JOIN counters USING (dispatch_id) ORDER BY ALL",
-    "SELECT count(DISTINCT column_name) FROM information_schema.columns, (SELECT SQ_WAVES FROM counters LIMIT 1)",
-    "SUMMARIZE facts",
     "SELECT kernel FROM dispatches d SEMI JOIN counters c ON c.dispatch_id = d.dispatch_id AND SQ_WAVES > 700",
 ]
 
@@ -313,7 +262,7 @@ def test_long_values_and_long_answers_are_cut_and_told(store: Store) -> None:
     assert "cut after" in long.notes[-1]
 
 
-def test_a_wide_answer_keeps_the_columns_that_are_named_and_the_first_that_hold_a_value(store: Store) -> None:
+def test_a_wide_answer_keeps_named_columns_and_the_first_that_hold_a_value(store: Store) -> None:
     columns = ", ".join(f'{"NULL" if i < 10 else i} AS c{i}, {i} AS "c{i}@pass_1"' for i in range(100))
     sql = f'SELECT *, c99 AS last, c3 AS empty FROM (SELECT {columns}) WHERE "c7@pass_1" = 7'
     whole = query_counters(store, sql)
@@ -333,9 +282,7 @@ def test_the_plan_of_a_query_can_be_read(store: Store, workload: Manifest) -> No
         assert found.table.columns == ["explain_key", "explain_value"] and "counters" in found.table.rows[0][1]
 
 
-@pytest.mark.parametrize(
-    "sql", ["SELECT 1 AS a;", "SELECT 1 AS a -- ;", "SELECT 1 AS a; -- it's", "/* ; */ SELECT 1 AS a;;"]
-)
+@pytest.mark.parametrize("sql", ["SELECT 1 AS a; -- it's", "/* ; */ SELECT 1 AS a;;"])
 def test_comments_and_semicolons_around_a_statement_do_not_matter(store: Store, sql: str) -> None:
     assert rows(store, sql) == [[1]]
     assert rows(store, sql.replace("1 AS a", "DATE '2026-01-01' AS a")) == [["2026-01-01"]]
@@ -346,28 +293,21 @@ def test_comments_and_semicolons_around_a_statement_do_not_matter(store: Store, 
 
 MISTAKES = [
     ("SELECT TCC_HITS FROM counters", NotFound, ["TCC_HITS", "TCC_HIT_sum", "column 8"]),
-    ("SELECT c.TCC_HITS FROM counters c", NotFound, ["TCC_HITS", "TCC_HIT_sum"]),
-    ("SELECT * EXCLUDE (TCC_HITS) FROM counters", NotFound, ["TCC_HIT_sum"]),
-    ("SELECT count(*) FROM counters JOIN dispatches USING (dispatchid)", NotFound, ["dispatch_id"]),
     ("SELECT SQ_WAVES FROM dispatches", NotFound, ["It is a column of counters"]),
-    ("SELECT SQ_WAVES", NotFound, ["It is a column of counters"]),
     ("SELECT nothing_like_it", NotFound, ["The tables are workloads"]),
+    ("SELECT value FROM counters", NotFound, ["Each counter is a column of counters"]),
     ('SELECT count(*) FROM counters WHERE kernel = "kernel 0"', NotFound, ["single quotes"]),
-    ("SELECT SQ_X@P2 FROM counters", NotFound, ["SQ_X"]),
     ("FROM dispatch", NotFound, ["Near names: dispatches"]),
     ("FROM zzz", NotFound, ["The tables are workloads, dispatches, counters"]),
     ("SELECT summ(SQ_WAVES) FROM counters", NotFound, ["no function summ", "sum"]),
     ("SELECT sqrt(kernel, 2) FROM counters", BadArgument, ["No function takes"]),
     ("SELECT kernel FORM counters", BadArgument, ["cannot be parsed", "Line 1"]),
-    ("SELECT\n  kernel,,\nFROM counters", BadArgument, ["cannot be parsed", "Line 2"]),
-    ("SELECT 'x", BadArgument, ["cannot be parsed"]),
     ("SELECT kernel, sum(SQ_WAVES) FROM counters", BadArgument, ["GROUP BY"]),
     ("SELECT kernel::INT FROM counters", BadArgument, ["convert", "kernel_0"]),
     ("SELECT 1; SELECT 2", NotAllowed, ["one statement"]),
     ("PIVOT counters ON kernel USING sum(SQ_WAVES)", NotAllowed, ["IN ('a', 'b')"]),
     ("UPDATE counters SET SQ_WAVES = 1", NotAllowed, ["read-only"]),
     ("", BadArgument, ["empty"]),
-    (" -- only a comment", BadArgument, ["empty"]),
     ("SELECT $1", BadArgument, ["parameters"]),
     ("SELECT '\ud800'", BadArgument, ["Unicode"]),
     ("SELECT 'a\0b'", BadArgument, ["NUL"]),
@@ -384,58 +324,6 @@ def test_a_mistake_is_explained(store: Store, workload: Manifest, sql: str, kind
         query_counters(store, sql)
     assert all(part in error.value.text for part in says), error.value.text
     assert not any(word in error.value.text for word in (str(store.root), "Traceback", "Error:", "Candidate bindings"))
-
-
-@pytest.mark.parametrize(
-    "more", [{"limit": 0}, {"limit": 10_001}, {"timeout_s": 0}, {"timeout_s": 61}, {"timeout_s": math.nan}]
-)
-def test_arguments_outside_their_range_are_refused(more: Any) -> None:
-    with pytest.raises(BadArgument):
-        validate_arguments("query_counters", model(query_counters), {"sql": "SELECT 1", **more})
-
-
-def test_an_unknown_workload_is_not_found(store: Store, workload: Manifest) -> None:
-    with pytest.raises(NotFound, match="first"):
-        query_counters(store, "SELECT 1", workload="frist")
-
-
-# -- the process -------------------------------------------------------------------------------------
-
-
-def test_importing_the_tool_loads_neither_duckdb_nor_pandas() -> None:
-    code = (
-        "import sys, rooflens.tools.query_counters;"
-        "print([m for m in ('duckdb', 'pandas', 'numpy') if m in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-
-
-def test_queries_in_parallel_do_not_disturb_each_other(store: Store, workload: Manifest) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(6) as pool:
-        found = list(pool.map(lambda n: rows(store, f"SELECT {n}, count(*) FROM counters"), range(6)))
-    assert found == [[[n, 20]] for n in range(6)]
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the death signal of a parent is a feature of Linux")
-def test_the_worker_dies_with_the_server(tmp_path: Path) -> None:
-    code = (
-        "from rooflens.analysis.store.store import Store; from rooflens.tools.query_counters import query_counters\n"
-        "sql = 'SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b'\n"
-        f"query_counters(Store({str(tmp_path)!r}), sql, timeout_s=60)"
-    )
-    server = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(tmp_path)})
-    children: list[int] = []
-    try:
-        told = Path(f"/proc/{server.pid}/task/{server.pid}/children")
-        until(lambda: [pid for pid in told.read_text().split() if cpu_s(int(pid)) > 0.1])
-        children = [int(pid) for pid in told.read_text().split()]
-    finally:
-        server.kill()
-        server.wait()
-    assert children
-    gone(*children)
 
 
 # -- stumbles of models ----------------------------------------------------------------------
@@ -466,15 +354,6 @@ def test_every_column_called_like_a_word_of_sql_is_known() -> None:
     listed = duckdb.sql("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
     reserved = {word for (word,) in listed}
     assert {c for table in schema().values() for c in table.columns if c in reserved} == {"offset"}
-
-
-@pytest.mark.parametrize("column", ["counter", "counter_name", "value"])
-def test_who_looks_for_a_row_for_each_counter_is_told_that_each_is_a_column(
-    store: Store, workload: Manifest, column: str
-) -> None:
-    with pytest.raises(NotFound) as refused:
-        query_counters(store, f"SELECT {column} FROM counters")
-    assert "Each counter is a column of counters" in refused.value.fix
 
 
 def test_a_short_description_has_names_and_types_and_the_first_of_many_columns(store: Store, make_workload) -> None:

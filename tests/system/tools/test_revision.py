@@ -70,10 +70,8 @@ def test_a_job_states_what_the_tree_does_not(tree: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("variables", "branch"),
     [
-        ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/main"}, "main"),
         ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/PR-7", "BRANCH_NAME": "PR-7", "CHANGE_BRANCH": "fix/x"}, "fix/x"),
         ({"GIT_COMMIT": OTHER, "GIT_BRANCH": "origin/fix/x", "GIT_LOCAL_BRANCH": "fix/x"}, "fix/x"),
-        ({"BUILD_SOURCEVERSION": OTHER, "BUILD_SOURCEBRANCH": "refs/heads/fix/x"}, "fix/x"),
         (
             {"BUILD_SOURCEVERSION": OTHER, "BUILD_SOURCEBRANCH": "refs/pull/1/merge",
              "SYSTEM_PULLREQUEST_SOURCEBRANCH": "refs/heads/fix/x"},

@@ -26,47 +26,35 @@ AMD = [t for t in targets.targets() if targets.gpu(t).vendor == "amd"]
 ONLY_OCCUPANCY = [t for t in AMD if t not in targets_with_metrics() and targets.gpu(t).occupancy]
 
 
-@pytest.fixture(params=ONLY_OCCUPANCY)
-def target(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def store(target: str, tmp_path: Path) -> Store:
-    """A profile whose sysinfo.csv names the target."""
-    folder = tmp_path / "profile"
-    shutil.copytree(SAMPLE, folder)
-    sysinfo = folder / "sysinfo.csv"
+def of_target(folder: Path, target: str) -> Store:
+    """A store with a profile whose sysinfo.csv names the target."""
+    shutil.copytree(SAMPLE, folder / "profile")
+    sysinfo = folder / "profile" / "sysinfo.csv"
     sysinfo.write_text(sysinfo.read_text().replace("gfx90a", target))
-    made = Store(tmp_path / "store")
-    import_profile(made, str(folder), name="w")
+    made = Store(folder / "store")
+    import_profile(made, str(folder / "profile"), name="w")
     return made
 
 
-def test_times_and_counters_are_there_in_sql(store: Store) -> None:
+def test_times_and_counters_are_in_sql_and_what_needs_formulas_says_what_is_missing(tmp_path: Path) -> None:
+    target = ONLY_OCCUPANCY[0]
+    store = of_target(tmp_path, target)
     times = query_counters(store, "SELECT kernel, duration_ns FROM dispatches").table
     assert [row[1] for row in times.rows] == [13164269]
     counted = query_counters(store, "SELECT sum(SQ_WAVES) > 0 FROM counters").table
     assert counted.rows == [[True]]
 
-
-@pytest.mark.parametrize("tool", [compute_metrics, compute_roofline, diagnose_bottleneck])
-def test_what_needs_formulas_says_what_is_missing_and_what_works(tool: object, store: Store, target: str) -> None:
-    with pytest.raises(BadInput, match=f"No metrics, rooflines or rules are known for {target}.*query_counters"):
-        tool(store, "w")  # type: ignore[operator]
+    for tool in (compute_metrics, compute_roofline, diagnose_bottleneck):
+        with pytest.raises(BadInput, match=f"No metrics, rooflines or rules are known for {target}.*query_counters"):
+            tool(store, "w")
 
 
-def test_a_target_without_a_file_gets_the_metrics_that_need_no_facts_of_the_device(tmp_path: Path) -> None:
-    made = {}
-    for target in ("gfx90a", "gfx90c"):
-        folder = tmp_path / target
-        shutil.copytree(SAMPLE, folder)
-        sysinfo = folder / "sysinfo.csv"
-        sysinfo.write_text(sysinfo.read_text().replace("gfx90a", target))
-        store = Store(tmp_path / f"store_{target}")
-        import_profile(store, str(folder), name="w")
-        made[target] = compute_metrics(store, "w", ["*"], limit=5000)
-    known, unknown = made["gfx90a"], made["gfx90c"]
+def test_a_target_without_a_file_gets_the_metrics_that_need_no_facts_of_the_device(
+    samples: Store, tmp_path: Path
+) -> None:
+    store = of_target(tmp_path, "gfx90c")
+    known = compute_metrics(samples, "yax_before", ["*"], limit=5000)
+    unknown = compute_metrics(store, "w", ["*"], limit=5000)
     name, value, reason = (known.table.columns.index(column) for column in ("name", "avg", "reason"))
     figures = {row[name]: row[value] for row in unknown.table.rows if row[value] is not None}
     of_known = {row[name]: row[value] for row in known.table.rows}

@@ -7,7 +7,7 @@ import sys
 
 SCRIPT = """
 from rooflens.analysis.planning.plan import plan
-print([plan(target, words).passes for target in ("gfx90a", "gfx950") for words in (["*"], ["roofline"], ["memory"])])
+print([plan(target, words).passes for target in ("gfx90a", "gfx950") for words in (["roofline"], ["memory"])])
 """
 
 

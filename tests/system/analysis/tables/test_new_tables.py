@@ -44,13 +44,12 @@ TABLE = DerivedTable(
     tools=("compute_timeline",),
 )
 '''
-SQL = "SELECT middle_ns FROM gaps"
 
 
-@pytest.fixture(scope="module")
-def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture
+def product(tmp_path: Path) -> Path:
     """A copy of the product with a column and a table more, beside a store with a timeline."""
-    home = tmp_path_factory.mktemp("copy")
+    home = tmp_path
     (home / "rooflens").mkdir()
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -74,43 +73,44 @@ def product(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def run(product: Path, *words: str) -> str:
+EVERY_OUTPUT = """
+import contextlib, io, json, sys
+import rooflens
+from rooflens.analysis.tables import render
+from rooflens.server import cli
+
+def said(*words):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert cli.main(list(words)) == 0, words
+    return out.getvalue()
+
+timeline = rooflens.open()["latest"].timeline()
+said("report", "latest", "-o", "page.html")
+json.dump({
+    "sql": json.loads(said("sql", "SELECT middle_ns FROM gaps", "--json")),
+    "csv": said("sql", "FROM longest_gaps", "--csv").splitlines(),
+    "text": said("call", "compute_timeline", "--text"),
+    "answer": json.loads(said("call", "compute_timeline")),
+    "frames": [list(timeline.df(name).columns) for name in ("gaps", "longest_gaps")],
+    "reference": render(),
+}, sys.stdout)
+"""
+"""A program that asks for the tables in every way that there is."""
+
+
+def test_a_new_column_and_a_new_table_are_in_every_output(product: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(product), "ROOFLENS_STORE": str(product / "store")}
-    made = subprocess.run([sys.executable, *words], env=env, cwd=product, capture_output=True, text=True, check=False)
-    assert made.returncode == 0, made.stderr
-    return made.stdout
-
-
-def test_they_are_in_sql_as_json_and_csv(product: Path) -> None:
-    answer = json.loads(run(product, "-m", "rooflens", "sql", SQL, "--json"))
-    (gap,) = {row[0] for row in answer["table"]["rows"][:1]}
-    assert answer["table"]["columns"] == ["middle_ns"] and gap > 0
-    printed = run(product, "-m", "rooflens", "sql", "FROM longest_gaps", "--csv").splitlines()
-    assert printed[0] == "workload,cause,longest_ns" and len(printed) > 1
-
-
-def test_they_are_in_the_text_and_the_structured_content_of_an_answer(product: Path) -> None:
-    text = run(product, "-m", "rooflens", "call", "compute_timeline", "--text")
-    assert "middle_ms" in text and "longest_gaps" in text and "longest_ms" in text
-    answer = json.loads(run(product, "-m", "rooflens", "call", "compute_timeline"))
-    assert "middle_ms" in answer["gaps"]["columns"]
-    assert answer["tables"]["longest_gaps"]["columns"] == ["cause", "longest_ms"]
-    assert answer["tables"]["longest_gaps"]["units"] == [None, "ms"]
-
-
-def test_they_are_data_frames(product: Path) -> None:
-    program = (
-        "import rooflens; w = rooflens.open()['latest']; "
-        "print(list(w.timeline().df('gaps').columns), list(w.timeline().df('longest_gaps').columns))"
-    )
-    printed = run(product, "-c", program)
-    assert "'middle_ms'" in printed and "['cause', 'longest_ms']" in printed
-
-
-def test_they_are_in_the_reference_and_on_the_page(product: Path) -> None:
-    reference = run(product, "-c", "from rooflens.analysis.tables import render; print(render())")
-    assert "middle_ns BIGINT,  -- Between start and end [ns]" in reference
-    assert "CREATE TABLE longest_gaps (  -- The longest gap of each cause." in reference
-    run(product, "-m", "rooflens", "report", "latest", "-o", "page.html")
+    done = subprocess.run([sys.executable, "-c", EVERY_OUTPUT], env=env, cwd=product, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["sql"]["table"]["columns"] == ["middle_ns"] and found["sql"]["table"]["rows"][0][0] > 0
+    assert found["csv"][0] == "workload,cause,longest_ns" and len(found["csv"]) > 1
+    assert "middle_ms" in found["text"] and "longest_gaps" in found["text"] and "longest_ms" in found["text"]
+    assert "middle_ms" in found["answer"]["gaps"]["columns"]
+    assert found["answer"]["tables"]["longest_gaps"]["columns"] == ["cause", "longest_ms"]
+    assert found["answer"]["tables"]["longest_gaps"]["units"] == [None, "ms"]
+    assert "middle_ms" in found["frames"][0] and found["frames"][1] == ["cause", "longest_ms"]
+    assert "middle_ns BIGINT,  -- Between start and end [ns]" in found["reference"]
+    assert "CREATE TABLE longest_gaps (  -- The longest gap of each cause." in found["reference"]
     page = (product / "page.html").read_text()
     assert '"longest_gaps"' in page and '"middle_ms"' in page

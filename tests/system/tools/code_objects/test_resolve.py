@@ -93,7 +93,7 @@ def test_spills_are_told_by_the_notes_of_the_kernel_and_a_fixed_place_in_scratch
 
 
 @needs_llvm
-@pytest.mark.parametrize(("target", "version"), [("gfx90a", 4), ("gfx942", 5), ("gfx950", 5), ("gfx1151", 5)])
+@pytest.mark.parametrize(("target", "version"), [("gfx90a", 4), ("gfx1151", 5)])
 def test_every_address_has_the_line_and_the_inlining_that_llvm_tells(target: str, version: int, tmp_path: Path) -> None:
     path = built(tmp_path, target, "-g", f"-gdwarf-{version}")
     with path.open("rb") as file:
@@ -124,12 +124,6 @@ def test_without_g_the_instructions_are_there_and_the_reason_for_no_lines(tmp_pa
     found = resolve_code(CodeQuery(built(tmp_path, "gfx942"), [WAIT], "gfx942"), tmp_path)
     assert found.code and all(one.place == SourcePlace() for one in found.code.values())
     assert found.missing == ["gfx942.hsaco: it was built without -g: it has no line table"]
-
-
-def test_without_llvm_the_lines_are_still_told(tmp_path: Path) -> None:
-    found = resolve_code(CodeQuery(HSACO, [WAIT], "gfx942", {DOTS: None}), tmp_path, programs=[])
-    assert found.code[WAIT] == DecodedInstruction(WAIT, "", None, None, (), "", None, SourcePlace("/src/lines.hip", 16))
-    assert len(found.missing) == 1 and "llvm-objdump" in found.missing[0]
 
 
 OLD = """#!/bin/sh
@@ -188,11 +182,11 @@ def test_an_objdump_that_does_not_know_the_gpu_gives_way_to_one_that_does(tmp_pa
     assert disassembled(installed, tmp_path).code[WAIT].text == "s_endpgm"
 
 
-def test_where_none_is_installed_the_reason_says_so(tmp_path: Path, installed: Roots) -> None:
+def test_without_llvm_the_lines_are_still_told(tmp_path: Path, installed: Roots) -> None:
     assert disassemblers(installed) == []
-    assert disassembled(installed, tmp_path).missing == [
-        "no llvm-objdump is installed, so code objects were not disassembled"
-    ]
+    found = disassembled(installed, tmp_path)
+    assert found.code[WAIT] == DecodedInstruction(WAIT, "", None, None, (), "", None, SourcePlace("/src/lines.hip", 16))
+    assert found.missing == ["no llvm-objdump is installed, so code objects were not disassembled"]
 
 
 def test_another_build_of_the_kernels_is_not_taken_for_the_profiled_one(tmp_path: Path) -> None:
@@ -253,7 +247,7 @@ def test_a_table_of_countless_entries_costs_the_lines_and_nothing_more(
     from rooflens.tools.code_objects import resolve as module
     from rooflens.tools.isolation.limits import Limits
 
-    monkeypatch.setattr(module, "_LIMITS", Limits(memory_bytes=300_000_000, cpu_s=2, file_bytes=1 << 20))
+    monkeypatch.setattr(module, "_LIMITS", Limits(memory_bytes=300_000_000, cpu_s=1, file_bytes=1 << 20))
     path = tmp_path / "endless.hsaco"
     path.write_bytes(_endless())
     found = resolve_code(CodeQuery(path, [WAIT], "gfx942", {DOTS: None}), tmp_path)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.base.problems import LimitExceeded, Problem
+from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support import nursery
 from rooflens.tests.support.waiting import at_most, slowness
@@ -54,13 +54,17 @@ class Field:
         files = sorted(path for path in self.root.rglob("*") if path.is_file())
         return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
-    def check(self, answer: str) -> None:
-        """Nothing of this machine shows in the answer, nothing changed, and the next query works."""
+    def check_unseen(self, answer: str) -> None:
+        """Nothing of this machine shows in the answer, and nothing changed."""
         shown = answer.replace("\\\\", "\\")
         hidden = [CANARY, str(self.root), str(self.store.root), str(Path.home()), sys.prefix, sandbox.__file__]
         hidden += [f"rooflens-{os.geteuid()}", "site-packages", "sql/worker"]
         assert not [text for text in hidden if len(text) > 1 and text in shown], shown[:2000]
         assert self.state() == self.before
+
+    def check(self, answer: str) -> None:
+        """Nothing of this machine shows in the answer, nothing changed, and the next query works."""
+        self.check_unseen(answer)
         rows = query_counters(self.store, "SELECT count(*), avg(duration_ns), max(kernel) FROM dispatches").table.rows
         assert rows == [[10, 4.5, "k9"]]
 
@@ -89,114 +93,80 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         patch.setenv(VARIABLE, CANARY)
         patch.setenv("HOME", str(root / "home"))
         patch.chdir(root)
-        yield Field(root)
+        field = Field(root)
+        yield field
+        field.check("after all attacks")
 
 
 REFUSED = {
     # Readers of files, direct and indirect.
     "read_csv": "SELECT * FROM read_csv('<SECRET>')",
-    "read_csv_auto": "SELECT * FROM read_csv_auto('<SECRET>', header = true)",
     "read_text": "SELECT content FROM read_text('<SECRET>')",
     "read_text_list": "SELECT content FROM read_text(['<SECRET>', '/etc/passwd'])",
     "read_text_relative": "SELECT content FROM read_text('secret.csv')",
     "read_blob": "SELECT content FROM read_blob('/proc/self/environ')",
     "read_json": "SELECT * FROM read_json('<STORE>/workload=<ID>/manifest.json')",
-    "read_ndjson": "SELECT * FROM read_ndjson_objects('<SECRET>')",
     "read_parquet": "SELECT * FROM read_parquet('<STORE>/*/*.parquet')",
     "parquet_scan": "SELECT * FROM parquet_scan('<ROOT>/secret.parquet')",
     "parquet_metadata": "SELECT * FROM parquet_metadata('<ROOT>/secret.parquet')",
-    "parquet_schema": "SELECT * FROM parquet_schema('<ROOT>/secret.parquet')",
-    "parquet_kv": "SELECT * FROM parquet_kv_metadata('<ROOT>/secret.parquet')",
-    "sniff_csv": "SELECT * FROM sniff_csv('<SECRET>')",
     "glob": "SELECT * FROM glob('<ROOT>/*')",
     "glob_qualified": "SELECT * FROM main.glob('/*')",
     "replacement_csv": "SELECT * FROM '<SECRET>'",
-    "replacement_quoted": 'SELECT * FROM "<ROOT>/secret.parquet"',
     "replacement_url": "SELECT * FROM 'file://<SECRET>'",
-    "replacement_http": "SELECT * FROM 'https://example.org/x.parquet'",
     "replacement_s3": "SELECT * FROM 's3://bucket/x.parquet'",
     "replacement_database": "SELECT * FROM '<ROOT>/secret.duckdb'.t",
     "read_duckdb": "SELECT * FROM read_duckdb('<ROOT>/secret.duckdb', table_name = 't')",
-    "describe_file": "DESCRIBE SELECT * FROM read_csv('<SECRET>')",
     "summarize_file": "SUMMARIZE '<SECRET>'",
     "explain_analyze_file": "EXPLAIN ANALYZE SELECT * FROM read_text('<SECRET>')",
     "cte_file": "WITH x AS MATERIALIZED (SELECT * FROM read_text('<SECRET>')) SELECT * FROM x",
     "subquery_file": "SELECT (SELECT content FROM read_text('<SECRET>'))",
-    "lateral_file": "SELECT * FROM dispatches d, LATERAL (SELECT * FROM read_text('<SECRET>'))",
     "union_file": "SELECT kernel FROM dispatches UNION ALL SELECT content FROM read_text('<SECRET>')",
     "query": "SELECT * FROM query('SELECT * FROM read_text(''<SECRET>'')')",
     "query_table": "SELECT * FROM query_table('<SECRET>')",
-    "query_table_list": "SELECT * FROM query_table(['dispatches', '<SECRET>'])",
     "serialized_sql": "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM glob(''/*'')'))",
-    "histogram": "SELECT * FROM histogram('<SECRET>', 'column')",
     # Memory and objects of the process.
     "arrow_scan": "SELECT * FROM arrow_scan(1::UBIGINT, 2::UBIGINT, 3::UBIGINT)",
     "pandas_scan": "SELECT * FROM pandas_scan(1)",
     "python_map": "SELECT * FROM python_map_function()",
     "aggregate_state": "SELECT to_aggregate_state('x'::BLOB)",
     "python_variable": "SELECT * FROM job",
-    "python_module": "SELECT * FROM settings",
     # Writers.
     "copy_to": "COPY (SELECT 1) TO '<ROOT>/out.csv'",
     "copy_over_store": "COPY (SELECT 1 AS dispatch_id) TO '<STORE>/workload=<ID>/dispatches.parquet' (FORMAT parquet)",
-    "copy_stdout": "COPY (SELECT 1) TO '/dev/stdout'",
-    "copy_from": "COPY dispatches FROM '<SECRET>'",
     "export": "EXPORT DATABASE '<ROOT>/out'",
-    "import": "IMPORT DATABASE '<ROOT>/out'",
     "attach": "ATTACH '<ROOT>/new.duckdb'",
     "attach_secret": "ATTACH '<ROOT>/secret.duckdb' AS s (READ_ONLY)",
     "insert": "INSERT INTO dispatches SELECT * FROM dispatches",
-    "insert_returning": "INSERT INTO dispatches DEFAULT VALUES RETURNING *",
     "update": "UPDATE dispatches SET duration_ns = 0",
     "delete": "DELETE FROM dispatches",
-    "truncate": "TRUNCATE dispatches",
     "merge": "MERGE INTO dispatches USING counters USING (dispatch_id) WHEN MATCHED THEN DELETE",
     "drop": "DROP TABLE dispatches",
-    "alter": "ALTER TABLE dispatches ADD COLUMN x INT",
-    "vacuum": "VACUUM",
-    "checkpoint": "CHECKPOINT",
     "checkpoint_function": "SELECT * FROM checkpoint()",
     "logging": "CALL enable_logging(storage = 'file', storage_path = '<ROOT>/log')",
-    "logging_function": "SELECT * FROM enable_logging()",
     "write_log": "SELECT write_log('x')",
     # Extensions and networks.
     "install": "INSTALL httpfs",
     "install_path": "INSTALL '<ROOT>/x.duckdb_extension'",
-    "load": "LOAD httpfs",
     "connect": "CONNECT 'http://localhost:9494'",
     "extension_function": "SELECT * FROM st_read('<SECRET>')",
     "secret": "CREATE PERSISTENT SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
     # Settings.
     "set": "SET enable_external_access = true",
-    "set_global": "SET GLOBAL memory_limit = '100GB'",
-    "set_variable": "SET VARIABLE x = 1",
-    "reset": "RESET lock_configuration",
     "pragma": "PRAGMA enable_external_access = true",
-    "pragma_databases": "PRAGMA database_list",
     "pragma_profiling": "PRAGMA enable_profiling = 'json'",
     "settings": "SELECT name, value FROM duckdb_settings()",
     "extensions": "SELECT * FROM duckdb_extensions()",
-    "databases_function": "SELECT * FROM duckdb_databases()",
     "file_cache": "SELECT * FROM duckdb_external_file_cache()",
     "secrets": "SELECT * FROM duckdb_secrets()",
-    "platform": "CALL pragma_platform()",
     # Poisoning later answers, or hiding a statement.
     "stacked": "SELECT 1; DELETE FROM dispatches",
     "stacked_comment": "SELECT 1 /* ; */ ; -- x\nDROP TABLE dispatches",
     "temp_table": "CREATE TEMP TABLE dispatches AS SELECT 0 AS dispatch_id",
-    "temp_view": "CREATE OR REPLACE TEMP VIEW dispatches AS SELECT 1",
     "temp_macro": "CREATE TEMP MACRO avg(x) AS 1",
-    "temp_type": "CREATE TYPE t AS ENUM ('a')",
     "use": "USE temp",
-    "begin": "BEGIN TRANSACTION",
-    "detach": "DETACH memory",
     "prepare": "PREPARE p AS DELETE FROM dispatches",
-    "execute": "EXECUTE p",
     "cte_delete": "WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
-    "cte_insert": "WITH x AS (INSERT INTO dispatches BY NAME SELECT 1 AS dispatch_id RETURNING *) SELECT * FROM x",
     "cte_nested_update": "SELECT * FROM (WITH x AS (UPDATE dispatches SET pid = 1 RETURNING *) SELECT * FROM x)",
-    "explain_delete": "EXPLAIN DELETE FROM dispatches",
-    "explain_analyze_delete": "EXPLAIN ANALYZE DELETE FROM dispatches",
     "explain_analyze_cte": "EXPLAIN ANALYZE WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
     "explain_options_copy": "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '<ROOT>/out.csv'",
     "explain_comment": "EXPLAIN /* SELECT 1 */ ANALYZE -- SELECT\n COPY (SELECT 1) TO '<ROOT>/out.csv'",
@@ -210,7 +180,7 @@ def test_an_attack_is_refused(field: Field, name: str) -> None:
     answer = field.attack(REFUSED[name])
     assert isinstance(answer, Problem), told(answer)[:500]
     # A path that the attacker wrote himself may be repeated to him.
-    field.check(told(answer).replace(str(field.root), "") if "<" in REFUSED[name] else told(answer))
+    field.check_unseen(told(answer).replace(str(field.root), "") if "<" in REFUSED[name] else told(answer))
 
 
 HARMLESS = {
@@ -237,41 +207,24 @@ HARMLESS = {
 }
 
 
-@pytest.mark.parametrize("name", HARMLESS)
-def test_looking_around_shows_nothing_of_the_machine(field: Field, name: str) -> None:
-    field.check(told(field.attack(HARMLESS[name], limit=1000)))
+def test_looking_around_shows_nothing_of_the_machine(field: Field) -> None:
+    field.check("\n".join(told(field.attack(sql, limit=1000)) for sql in HARMLESS.values()))
 
 
 BOMBS = {
-    "repeat": "SELECT length(repeat('x', 4000000000))",
-    "range_list": "SELECT len(range(2000000000))",
     "list_lambda": "SELECT list_sum(list_transform(range(200000000), lambda x: x * 2))",
-    "json_of_list": "SELECT length(CAST(to_json(range(100000000)) AS VARCHAR))",
     "aggregate_text": "SELECT length(string_agg(repeat('x', 10000), '')) FROM range(10000000)",
-    "aggregate_list": "SELECT len(list(range)) FROM range(1000000000)",
     "edit_distance": "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
-    "padding": "SELECT length(lpad('x', 2000000000, 'y'))",
-    "microseconds": "SELECT len(range(TIMESTAMP '2000-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND))",
     "format": "SELECT length(printf('%2000000000d', 1))",
-    "sleep": "SELECT sleep_ms(100000)",
     "cross_join": "SELECT count(*) FROM dispatches a, dispatches b, range(100000000000) c",
-    "recursion": "WITH RECURSIVE r AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM r) SELECT count(*) FROM r",
     "sort": "SELECT r FROM (SELECT random() AS r FROM range(1000000000)) ORDER BY r DESC LIMIT 3 OFFSET 100000000",
-    "distinct": "SELECT count(DISTINCT hash(a.range, b.range)) FROM range(100000) a, range(100000) b",
     "exponential_cte": "WITH t0 AS (SELECT 1), "
     + ", ".join(f"t{i} AS (SELECT * FROM t{i - 1} a, t{i - 1} b)" for i in range(1, 60))
     + " SELECT count(*) FROM t59",
     "many_stars": "SELECT " + ", ".join(["*"] * 5000) + " FROM counters, dispatches",
-    "many_unions": " UNION ALL ".join(["SELECT 1"] * 3500),
-    "many_literals": "SELECT [" + ",".join(["1"] * 32000) + "]",
-    "many_parameters": "SELECT " + ",".join(f"${i}" for i in range(1, 8000)),
-    "deep_operators": "SELECT " + "NOT " * 16000 + "true",
-    "deep_brackets": "SELECT " + "[" * 30000 + "]" * 30000,
     "deep_subqueries": "SELECT " + "(SELECT " * 6000 + "1" + ")" * 6000,
     "deep_nested_with": "WITH a AS (" * 3000 + "SELECT 1" + ") FROM a a1, a a2" * 3000,
-    "huge_cells": "SELECT repeat('x', 50000000) FROM range(10000)",
     "huge_rows": "SELECT range(100000) AS a, repeat('y', 100000) AS b FROM range(100000000)",
-    "huge_names": f'SELECT 1 AS "{"n" * 60000}"',
     "many_columns": "SELECT " + ",".join(["1"] * 30000),
     "text_over_the_cap": "SELECT '" + "x" * 70_000 + "'",
 }
@@ -303,6 +256,8 @@ def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str, monkeypatch:
     most = (TIMEOUT_S + 2) * (os.cpu_count() or 1)
     assert seen.work_s < most or seen.work_s < most * slowness()
     assert len(told(seen.answer)) < 300_000
+    if name == "edit_distance":
+        assert "more than 0.6 s" in told(seen.answer), "it ignores interrupts, so it is killed"
     assert seen.worker.most_bytes < 4e9
     field.check(told(seen.answer))
 
@@ -325,33 +280,11 @@ def test_a_hostile_tree_costs_the_server_little(field: Field) -> None:
         field.attack(nested, timeout_s=TIMEOUT_S)
 
 
-def test_a_query_that_ignores_interrupts_is_killed_and_its_worker_gone(
-    field: Field, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[int] = []
-
-    class Noted(sandbox.Child):
-        def __enter__(self) -> Noted:
-            super().__enter__()
-            started.append(self.pid)
-            return self
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sandbox, "Child", Noted)
-        with pytest.raises(LimitExceeded, match=r"more than 0\.5 s"):
-            query_counters(field.store, BOMBS["edit_distance"], timeout_s=0.5)
-    (worker,) = started
-    with pytest.raises(ProcessLookupError):
-        os.kill(worker, 0)
-
-
 # -- each layer holds alone -----------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("as_users_have_it")
-@pytest.mark.parametrize(
-    "name", ["read_csv", "read_text", "glob", "query", "serialized_sql", "cte_delete", "file_cache"]
-)
+@pytest.mark.parametrize("name", ["read_text", "serialized_sql", "cte_delete"])
 def test_the_worker_holds_even_if_the_parent_refuses_no_function(
     field: Field, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -37,7 +37,7 @@ def test_units_names_and_digits_follow_from_the_declaration() -> None:
 
 
 @pytest.mark.usefixtures("made")
-def test_a_missing_value_stays_missing_unless_its_column_needs_one_and_a_summary_lacks_full_columns() -> None:
+def test_a_missing_value_stays_missing_and_a_summary_lacks_full_columns() -> None:
     rows = [{"wait_ns": None, "share_pct": 1.0, "group_size": 8}]
     full, short = (table_from("made", rows, full=full) for full in (True, False))
     assert full.columns == ["wait_ms", "length", "share_pct", "ranks"] and full.rows == [[None, None, 1.0, 8]]

@@ -35,6 +35,11 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
 def records(found: Table) -> list[dict[str, Any]]:
     """The rows of a table as dictionaries."""
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
@@ -49,33 +54,11 @@ def test_the_samples_rebuild_the_published_figures_to_their_last_digit(
     assert printed == {id: both[column] for id, both in PUBLISHED.items()}
 
 
-def test_full_detail_adds_quartiles_and_deviation(samples: Store) -> None:
-    found = compute_metrics(samples, "yax_before", metrics=["17.3.7"], detail="full")
-    row = records(found.table)[0]
-    assert row["q1"] == row["median"] == row["q3"] == row["avg"]
-    assert row["std"] is None, "one dispatch has no deviation"
-
-
 def test_limit_and_offset_page_through_all_metrics(samples: Store) -> None:
     whole = compute_metrics(samples, "yax_before", metrics=["17"], limit=1000).table
     pages = [compute_metrics(samples, "yax_before", metrics=["17"], limit=20, offset=o).table for o in (0, 20, 40)]
     assert [row for page in pages for row in page.rows] == whole.rows
     assert [p.truncated for p in pages] == [True, True, False]
-
-
-def test_notes_say_what_is_missing_and_that_peaks_are_theoretical(samples: Store) -> None:
-    notes = " ".join(compute_metrics(samples, "yax_before", metrics=["2"]).notes)
-    assert "theoretical, at the nominal clock of 1700 MHz" in notes
-    assert "figures have no value" in notes and "but not yet on hardware" in notes
-
-
-def test_kernels_come_by_time_with_their_share_and_geometry(samples: Store) -> None:
-    found = list_workloads(samples, "yax_before")
-    (kernel,) = records(found.table)
-    assert kernel["kernel"] == "yax(double*, double*, double*, int, int, double*)"
-    assert (kernel["calls"], kernel["total_ns"], kernel["pct"]) == (1, 13164269.0, 100.0)
-    assert kernel["vgpr"] is None, "the training does not print registers"
-    assert found.workload is not None and found.workload.facts["cu_per_gpu"] == 110
 
 
 def test_workloads_are_listed_newest_first_and_damaged_ones_by_name(samples: Store, tmp_path: Any) -> None:
@@ -94,15 +77,6 @@ def test_an_empty_store_says_how_to_begin(tmp_path: Any) -> None:
     assert "import_profile" in (list_workloads(Store(tmp_path)).answer or "")
     with pytest.raises(NotFound, match="empty"):
         compute_metrics(Store(tmp_path), "latest")
-
-
-@pytest.mark.parametrize(("query", "expected"), [
-    ("l2 hit rate", "l2.hit_rate_pct"), ("17.3.7", "l2.hit_rate_pct"), ("TCC_EA0_RDREQ", "fabric.read_latency_cycles"),
-    ("bank conflicts", "lds.bank_conflicts_per_access"), ("occupancy", "occupancy.waves"),
-    ("coalescing", "vl1d.coalescing_pct")])  # fmt: skip
-def test_search_finds_metrics_by_words_ids_and_counters(samples: Store, query: str, expected: str) -> None:
-    names = [r["name"] for r in records(search_metrics(samples, query, limit=60).table)]
-    assert expected in names
 
 
 def test_search_ranks_an_exact_name_first_and_suggests_near_names(samples: Store) -> None:
@@ -131,53 +105,7 @@ def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: St
         assert any(name.startswith("valu.") for name in known), target
 
 
-def test_search_limits_to_a_gpu_and_spells_its_counters(samples: Store) -> None:
-    row = records(search_metrics(samples, "fabric.read_latency_cycles", gpu="gfx942").table)[0]
-    assert row["gpus"] == "gfx942" and "TCC_EA0_RDREQ_sum" in row["counters"]
-    with pytest.raises(NotFound, match="gfx942"):
-        search_metrics(samples, "x", gpu="gfx94")
-
-
-def test_search_has_a_row_for_each_family_whose_counters_tell_the_same(samples: Store) -> None:
-    rows = [
-        r for r in records(search_metrics(samples, "l2.hit_rate_pct", limit=60).table) if r["name"] == "l2.hit_rate_pct"
-    ]
-    nvidia_ones = "sm_100, sm_103, sm_120, sm_75, sm_80, sm_86, sm_89, sm_90"
-    rdna = "gfx1100, gfx1101, gfx1102, gfx1150, gfx1151, gfx1152, gfx1200, gfx1201"
-    cdna = "gfx908, gfx90a, gfx942, gfx950"
-    assert [r["gpus"] for r in rows if r["gpus"] != "cpu"] == [rdna, cdna, nvidia_ones]
-    assert ["TCC_HIT_sum" in r["counters"] for r in rows][:3] == [False, True, False]
-    nvidia = records(search_metrics(samples, "long scoreboard", gpu="sm_90").table)[0]
-    assert nvidia["name"] == "latency.stall_long_scoreboard_pct" and nvidia["gpus"] == "sm_90"
-
-
-def test_an_id_that_two_releases_give_to_two_metrics_finds_both_and_says_so(samples: Store) -> None:
-    found = compute_metrics(samples, "yax_before", metrics=["2.1.1"], detail="full")
-    assert [(r["name"], r["id"], r["newer_id"]) for r in records(found.table)] == [
-        ("valu.sol_iops", "2.1.1", None), ("matrix.sol_flops_bf16", "2.1.2", "2.1.1"),
-    ]  # fmt: skip
-    assert any("2.1.1 is valu.sol_iops" in note for note in found.notes)
-    rows = records(search_metrics(samples, "2.1.30", gpu="gfx90a").table)
-    assert {r["name"] for r in rows} == {"dispatch.sol_cu_utilization_pct", "instruction_fetch.sol_latency_cycles"}
-
-
-@pytest.mark.parametrize("gpu", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_90"])
-def test_hbm_bandwidth_is_found_first_on_every_target(samples: Store, gpu: str) -> None:
-    rows = records(search_metrics(samples, "HBM bandwidth", gpu=gpu).table)
-    assert {r["name"] for r in rows[:3]} == {"hbm.bw_gbs", "hbm.read_bw_gbs", "hbm.write_bw_gbs"}
-
-
-def test_hbm_bandwidth_is_the_local_share_of_the_fabric_traffic(samples: Store) -> None:
-    names = ["hbm.read_bw_gbs", "hbm.write_bw_gbs", "hbm.bw_gbs", "fabric.read_bw_gbs", "hbm.read_traffic_pct"]
-    row = {r["name"]: r for r in records(compute_metrics(samples, "yax_before", metrics=names).table)}
-    value = {name: row[name]["avg"] for name in names}
-    share = value["hbm.read_traffic_pct"] / 100
-    assert value["hbm.read_bw_gbs"] == pytest.approx(share * value["fabric.read_bw_gbs"], rel=1e-12)
-    assert value["hbm.bw_gbs"] == pytest.approx(value["hbm.read_bw_gbs"] + value["hbm.write_bw_gbs"], rel=1e-12)
-    assert row["hbm.bw_gbs"]["peak"] and row["hbm.bw_gbs"]["status"] == "ok"
-
-
-def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so_beside_its_value(store: Store, shared: Path) -> None:
+def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so(store: Store, shared: Path) -> None:
     stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
     row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
     assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
@@ -233,7 +161,7 @@ def test_a_preset_lists_zeros_and_gaps_by_name_and_full_has_them_as_rows(samples
     assert all(r["avg"] == pytest.approx(rows[r["name"]]["avg"], rel=1e-5) for r in records(short.table))
 
 
-def test_what_was_asked_for_by_name_is_a_row_with_all_its_digits_also_where_it_is_missing(samples: Store) -> None:
+def test_what_was_asked_for_by_name_is_a_row_also_where_it_is_missing(samples: Store) -> None:
     missing = next(iter(compute_metrics(samples, "yax_before").without_value["not_collected"]))
     (row,) = records(compute_metrics(samples, "yax_before", metrics=[missing]).table)
     assert (row["name"], row["status"], row["avg"]) == (missing, "not_collected", None) and row["reason"]
@@ -263,20 +191,14 @@ def test_zeros_are_sound_and_what_a_target_never_counts_is_not_planned(store: St
     assert mix.without_value == {"not_collected": ["valu.dual_issue_instructions"]} and not mix.next
 
 
-def test_waves_that_are_not_those_of_the_launch_are_suspect_in_every_spelling(store: Store, shared: Path) -> None:
-    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
-    (waves,) = records(compute_metrics(store, halo.id, metrics=["dispatch.waves"]).table)
-    assert waves["status"] == "suspect" and "number of waves launched" in waves["reason"]
-
-
 def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(store: Store, shared: Path) -> None:
-    broken = stored(store, shared / "workloads38" / "vcopy__MI300A_A1")
+    broken = stored(store, shared / "workloads" / "vcopy" / "MI300X_A1")
     found = compute_metrics(store, broken.id, metrics=["hbm.bw_gbs"])
     assert "start and end are missing, equal" in records(found.table)[0]["reason"]
     assert "profile_command" in " ".join(found.notes) and not found.next
 
 
-def test_a_pattern_that_fits_several_kernels_gives_each_a_row_unless_they_are_asked_for_together(
+def test_a_pattern_that_fits_several_kernels_gives_each_a_row_unless_asked_otherwise(
     store: Store, shared: Path
 ) -> None:
     many = stored(store, shared / "workloads" / "mixbench" / "MI200")
@@ -306,14 +228,6 @@ def test_the_time_has_a_total_which_ranks_kernels(tmp_path: Path) -> None:
     by_total = records(compute_metrics(store, "w", **wanted, total=True).table)
     assert [(row["kernel"], row["avg"], row["total"]) for row in by_total] == [("often", 100, 900), ("long", 300, 300)]
     assert [row["kernel"] for row in records(compute_metrics(store, "w", **wanted).table)] == ["long", "often"]
-
-
-def test_the_kernel_with_the_largest_value_comes_first(shared: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    import_profile(store, str(shared / "workloads" / "mixbench" / "MI200"))
-    rows = records(compute_metrics(store, "mixbench", metrics=[], order_by="hbm.read_bytes", limit=20).table)
-    values = [row["avg"] for row in rows if row["name"] == "hbm.read_bytes"]
-    assert len(values) == 20 and values == sorted(values, reverse=True)
 
 
 def test_orders_and_sums_that_mean_nothing_are_refused(samples: Store) -> None:
