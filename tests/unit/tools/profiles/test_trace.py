@@ -38,10 +38,6 @@ def test_every_launch_has_the_operator_that_the_recorded_join_gives_it(bench, re
     ours = query(bench.store, [bench.manifest(done)], sql).columns.values()
     found = {(starts[dispatch], path, int(start)) for dispatch, path, start in zip(*ours, strict=True)}
     assert found == theirs and len(theirs) == 20
-
-
-def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, recorded):
-    done = bench.load(recorded)
     (row,) = bench.rows(
         done, "ranges", "name, path, call_site, depth, source, thread, end_ns - start_ns", "range_id = 62"
     )

@@ -36,10 +36,17 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None
     assert (pair["baseline"], pair["candidate"]) == (before["id"], after["id"])
 
 
-def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_words(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+@pytest.fixture(scope="module")
+def nvidia(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a report has of the example program on an H200."""
+    store = Store(tmp_path_factory.mktemp("nvidia"))
     recordings.stored(store, recordings.KERNELS, "nvidia")
     (workload,) = collect(store, functions(), ["nvidia"])["workloads"]
+    return dict(workload)
+
+
+def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_words(nvidia: dict[str, Any]) -> None:
+    workload = nvidia
     section = workload["sections"]["diagnosis"]
     kernel, said = section["answer"]["kernels"][0], section["more"][0]
     assert section["answer"]["answer"].startswith(said["sentence"]) and said["limit"]
@@ -47,11 +54,8 @@ def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_
     assert account["parts"] == kernel["wave_time"] != []
 
 
-def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: Store, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    recordings.stored(store, recordings.KERNELS, "nvidia")
-    for given, name in ((samples, "yax_before"), (store, "nvidia")):
-        (workload,) = collect(given, functions(), [name])["workloads"]
+def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: Store, nvidia: dict[str, Any]) -> None:
+    for workload in (*collect(samples, functions(), ["yax_before"])["workloads"], nvidia):
         known = by_name(workload["arch"])
         memory = workload["memory"]
         figures = {row[memory["answer"]["table"]["columns"].index("name")] for row in memory["answer"]["table"]["rows"]}

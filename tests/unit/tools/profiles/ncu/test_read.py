@@ -7,9 +7,7 @@ import csv
 import pytest
 
 from rooflens.analysis.base.problems import BadInput
-from rooflens.analysis.store.store import Store
 from rooflens.tests.support.bench import Bench
-from rooflens.tests.support.recordings import stored
 from rooflens.tools.profiles.ncu.pages import number, scale
 
 KERNELS = ["hbm_copy", "shared_conflict", "fp32_fma", "yax_problem", "yax_solution"]
@@ -52,10 +50,6 @@ def test_durations_and_rates_are_in_base_units(page):
     assert rate == pytest.approx(size / duration * 1e9, rel=1e-3) and rate > 2e12
     (clock,) = bench.rows(done, "counters", '"sm__cycles_elapsed.avg.per_second"')[0]
     assert 1.9e9 < clock < 2.0e9
-
-
-def test_the_device_is_described_by_facts_and_not_by_counters(page):
-    bench, done = page
     manifest = bench.manifest(done)
     assert manifest.facts["cu_per_gpu"] == 132 and manifest.facts["max_sclk"] == 1980
     assert manifest.facts["pc_sampling_interval_cycles"] == 2048
@@ -98,17 +92,6 @@ def test_an_endless_line_is_refused(bench, tmp_path, length, why):
     (tmp_path / "p.csv").write_bytes(b'"ID","Process ID","Kernel Name"\n"1","2","' + b"x" * length + b'"\n')
     with pytest.raises(BadInput, match=why):
         bench.load(tmp_path / "p.csv")
-
-
-def test_the_recorded_run_is_sound_but_for_its_hit_rate(page):
-    _, done = page
-    assert {w.split(":")[0] for w in done.warnings} == {"above_100"}
-    assert "lts__t_sector_hit_rate.pct" in done.warnings[0]
-
-
-def test_the_full_recording_has_no_fault_of_clocks_warps_or_signs(shared, tmp_path):
-    manifest = stored(Store(tmp_path), shared / "ncu" / "h200_labelled_raw.csv")
-    assert {warning.code for warning in manifest.warnings} == {"above_100"}
 
 
 def test_what_is_counted_beside_a_share_above_the_whole_is_not_said_to_exceed_it(bench, raw_page):

@@ -112,8 +112,3 @@ def test_recorded_database_of_an_mi300x(bench, shared):
     }
     facts = bench.manifest(done).facts
     assert (facts["cu_per_gpu"], facts["num_xcd"], facts["max_sclk"], facts["num_hbm_channels"]) == (304, 8, 2100, 128)
-
-
-def test_a_recorded_folder_with_default_names_is_read(bench, shared):
-    done = bench.load(shared / "rocprofv3" / "default_names")
-    assert (done.format, done.dispatches, done.kernels, done.arch) == ("rocprofv3", 9, 5, "gfx90a")

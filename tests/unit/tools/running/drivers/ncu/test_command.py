@@ -46,23 +46,6 @@ def value(step: Step, option: str) -> str:
     return step.argv[step.argv.index(option) + 1]
 
 
-def test_one_run_measures_everything_and_the_time() -> None:
-    step = one(REQUEST)
-    assert value(step, "--metrics") == "gpu__time_duration.sum,smsp__inst_executed.sum,dram__bytes.sum"
-    assert step.counters == ("gpu__time_duration.sum", "smsp__inst_executed.sum", "dram__bytes.sum")
-    assert value(step, "--log-file") == "run/pass_1/raw.csv"
-    assert (value(step, "--page"), value(step, "--print-units"), value(step, "--clock-control")) == (
-        "raw",
-        "base",
-        "none",
-    )
-
-
-def test_the_command_stays_as_it_is_after_the_options() -> None:
-    step = one(dataclasses.replace(REQUEST, command=("--help", ";", "$(x)")))
-    assert step.argv[step.argv.index("--") + 1 :] == ("--help", ";", "$(x)")
-
-
 def test_caches_are_emptied_where_kernels_are_replayed_and_kept_where_the_program_is() -> None:
     assert value(one(REQUEST), "--cache-control") == "all"
     again = dataclasses.replace(REQUEST, replay="application")
