@@ -223,8 +223,8 @@ BOMBS = {
     "sections": _many_sections,
     "bundle entries": lambda: b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 1 << 60) + bytes(64),
     "unpacked size": lambda: b"CCOB" + struct.pack("<HHQQQ", 3, 1, 96, 1 << 40, 0) + bytes(64),
-    "zstd": lambda: compressed(bytes(300 << 20), 3, size=64),
-    "zlib": lambda: compressed(bytes(300 << 20), 2, method=0, size=64),
+    "zstd": lambda: compressed(bytes(100 << 20), 3, size=64),
+    "zlib": lambda: compressed(bytes(100 << 20), 2, method=0, size=64),
     "kernels": lambda: hsaco(note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\xdd\xff\xff\xff\xff")),
     "empty kernels": lambda: hsaco(
         note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\xdd\x00\x40\x00\x00" + b"\x80" * (4 << 20))
@@ -237,7 +237,7 @@ BOMBS = {
         struct.pack("<Q", len(metadata(kernel()))), struct.pack("<Q", 1 << 34)
     ),
 }
-"""Each made where it is used: packing 300 MB takes as long as finding all tests of this folder."""
+"""Each made where it is used: packing 100 MB takes as long as finding all tests of this folder."""
 
 
 @pytest.mark.parametrize("name", BOMBS)

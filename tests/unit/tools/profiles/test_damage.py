@@ -34,13 +34,12 @@ def refused(bench, content, match, kind=BadInput, name="pmc_perf.csv", seconds=2
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        (b"\x7fELF\x02\x01\x01\x00\x00\x00" + os.urandom(64), "binary"),
         (b"A" * (5 << 20), "first line is longer"),
         (b",".join(b"SQ_C_%d" % i for i in range(30_000)) + b"\n", "30,000 columns"),
         (HEADER + ROW + b"1," + b"k" * (3 << 20) + b",2,1024,256,16,1,2\n", "Line: 3"),
         (b"\x00" * 4096, "binary"),
     ],
-    ids=["program", "endless header", "too many columns", "endless row", "nul bytes"],
+    ids=["endless header", "too many columns", "endless row", "nul bytes"],
 )
 def test_what_is_no_csv_or_has_no_end_is_refused_with_a_reason(bench, content, match):
     refused(bench, content, match)

@@ -91,12 +91,6 @@ def stored(
     return con
 
 
-def test_frames_say_whose_code_they_are(tmp_path: Path) -> None:
-    con = stored(tmp_path, usual().put(tmp_path / "host"), first=0, last=1, shift=0)
-    rows = con.execute("SELECT depth, function, line, module, own FROM host_stacks WHERE stack = 2 ORDER BY depth")
-    assert rows.fetchall() == [(0, "<module>", 90, None, True), (1, "Trainer.step", 12, "transformers", False)]
-
-
 def test_lines_are_kept_where_the_file_can_be_read(tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text("import x\nloss = model(batch).item()\n")

@@ -127,26 +127,3 @@ def test_a_database_that_is_still_written_is_refused(bench, database, suffix):
     file.with_name(file.name + suffix).write_bytes(b"\xd9\xd5\x05\xf9")
     with pytest.raises(BadInput, match="is incomplete"):
         bench.load(file)
-
-
-@pytest.mark.parametrize("size", [-4096, -1])
-def test_a_database_without_its_end_is_refused_in_words(bench, database, size):
-    file = database()
-    content = file.read_bytes()
-    file.write_bytes(content[:size])
-    with pytest.raises(BadInput, match="damaged") as found:
-        bench.load(file)
-    assert "sqlite3" not in found.value.text and bench.is_clean()
-
-
-def test_random_bytes_in_the_middle_are_no_crash(bench, database):
-    file = database()
-    content = bytearray(file.read_bytes())
-    for page in range(1, len(content) // 4096):
-        damaged = content.copy()
-        damaged[page * 4096 : page * 4096 + 64] = bytes(range(64))
-        file.write_bytes(damaged)
-        try:
-            bench.load(file)
-        except BadInput as problem:
-            assert "4711_results.db" in problem.text

@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
-from rooflens.tools.running.drivers import registry
 from rooflens.tools.running.drivers.ncu.command import (
     cost,
     features,
@@ -17,7 +16,6 @@ from rooflens.tools.running.drivers.ncu.command import (
     progress,
     steps,
 )
-from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.job import Step
 from rooflens.tools.running.known_failures import explain_failure
 from rooflens.tools.running.request import ProfileRequest
@@ -180,9 +178,3 @@ def test_hot_spots_cost_a_run_more_and_time_for_every_launch() -> None:
     assert with_lines.run_s == 2 * without.run_s and with_lines.launch_s > without.launch_s
     alone = cost(dataclasses.replace(asked, passes=()), 10.0)
     assert alone.launch_s == pytest.approx(with_lines.launch_s - without.launch_s)
-
-
-def test_many_ranks_write_a_report_each() -> None:
-    asked = dataclasses.replace(REQUEST, passes=(), hotspots=True)
-    lines = launcher_lines(registry.profiler("ncu"), one(asked), REQUEST.command)
-    assert all("--export run/hotspots/report_%h_%p" in line and "--log-file" not in line for line in lines.values())

@@ -26,7 +26,6 @@ from rooflens.tools.running.job import Step
 from rooflens.tools.running.request import LaunchSample, ProfileRequest
 
 COMMAND = ("./app", "--size", "8", "--", "a b", "$(x)")
-VERSIONS = ("0.4", "0.5", "0.6", "0.7", "1.0", "1.1", "1.3.2", "1.3.5", "1.4.1")
 REPLAYER = Rocprofv3Features(
     "1.4", ("csv", "rocpd"), "list", True, ("--replay-mode", "kernel", "--kernel-replay-beta-enabled", "true"), True
 )
