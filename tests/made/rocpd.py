@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
+from rooflens.tests import DATA
 from rooflens.tests.made.rocprofv3 import BANKS, CPU, GPU, Run
 
 GUID = "0000091e-2236-7236-be77-fa10e27b{:04x}"
@@ -25,35 +27,8 @@ def write_rocpd(file: Path, *runs: Run, schema: Sequence[str] = ()) -> Path:
     return file
 
 
-_TABLES = {
-    "metadata": "id INTEGER PRIMARY KEY, tag TEXT, value TEXT",
-    "string": "id INTEGER PRIMARY KEY, guid TEXT, string TEXT",
-    "info_node": "id INTEGER PRIMARY KEY, guid TEXT, hash BIGINT, machine_id TEXT, system_name TEXT, hostname TEXT",
-    "info_process": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, ppid INTEGER, pid INTEGER, init BIGINT, "
-    'fini BIGINT, "start" BIGINT, "end" BIGINT, command TEXT, environment JSONB DEFAULT "{}", '
-    'extdata JSONB DEFAULT "{}"',
-    "info_thread": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, ppid INTEGER, pid INTEGER, tid INTEGER, name TEXT",
-    "info_agent": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, type TEXT, absolute_index INTEGER, "
-    "logical_index INTEGER, type_index INTEGER, uuid INTEGER, name TEXT, model_name TEXT, vendor_name TEXT, "
-    "product_name TEXT, user_name TEXT, extdata JSONB DEFAULT '{}'",
-    "info_queue": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, name TEXT",
-    "info_stream": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, name TEXT",
-    "info_code_object": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, agent_id INTEGER",
-    "info_kernel_symbol": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, code_object_id INTEGER, "
-    "kernel_name TEXT, display_name TEXT, group_segment_size INTEGER, private_segment_size INTEGER, "
-    "sgpr_count INTEGER, arch_vgpr_count INTEGER, accum_vgpr_count INTEGER",
-    "info_pmc": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, agent_id INTEGER, target_arch TEXT, "
-    "name TEXT, symbol TEXT, block TEXT, value_type TEXT, is_constant INTEGER, is_derived INTEGER",
-    "event": "id INTEGER PRIMARY KEY, guid TEXT, category_id INTEGER, stack_id INTEGER, parent_stack_id INTEGER, "
-    "correlation_id INTEGER, extdata JSONB DEFAULT '{}'",
-    "pmc_event": "id INTEGER PRIMARY KEY, guid TEXT, event_id INTEGER, pmc_id INTEGER, value REAL, "
-    "extdata JSONB DEFAULT '{}'",
-    "kernel_dispatch": "id INTEGER PRIMARY KEY, guid TEXT, nid INTEGER, pid INTEGER, tid INTEGER, agent_id INTEGER, "
-    'kernel_id INTEGER, dispatch_id INTEGER, queue_id INTEGER, stream_id INTEGER, "start" BIGINT, "end" BIGINT, '
-    "private_segment_size INTEGER, group_segment_size INTEGER, workgroup_size_x INTEGER, workgroup_size_y INTEGER, "
-    "workgroup_size_z INTEGER, grid_size_x INTEGER, grid_size_y INTEGER, grid_size_z INTEGER, region_name_id INTEGER, "
-    "event_id INTEGER, extdata JSONB DEFAULT '{}'",
-}
+with (DATA / "rocpd_tables.csv").open(newline="") as _file:
+    _TABLES = {row["table"]: row["columns"] for row in csv.DictReader(_file)}
 
 
 def _fill(con: sqlite3.Connection, made: Run, schema: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
 """A bench to import recorded folders on."""
 
-from rooflens.tests.support.bench import bench, load_shared
+from rooflens.tests.support.bench import bench
 
-__all__ = ["bench", "load_shared"]
+__all__ = ["bench"]

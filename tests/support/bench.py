@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +32,6 @@ SYSINFO = {
     "num_xcd": "1",
     "num_hbm_channels": "32",
 }
-LAUNCH = ["Dispatch_ID", "Kernel_Name", "GPU_ID", "Grid_Size", "Workgroup_Size", "Arch_VGPR", "Accum_VGPR", "SGPR"]
-TIMES = ["Start_Timestamp", "End_Timestamp"]
 
 
 class Bench:
@@ -113,17 +111,3 @@ class Bench:
 def bench(tmp_path: Path) -> Bench:
     """An empty bench."""
     return Bench(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def load_shared(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Bench, ImportResult]]:
-    """``load_shared("vcopy/MI200")``: a recorded workload in a store of its own, imported once."""
-    bench = Bench(tmp_path_factory.mktemp("recorded"))
-    known: dict[str, ImportResult] = {}
-
-    def load(name: str) -> tuple[Bench, ImportResult]:
-        if name not in known:
-            known[name] = bench.load(shared / "workloads" / name)
-        return bench, known[name]
-
-    return load

@@ -22,12 +22,6 @@ def test_every_entry_belongs_to_a_parameter() -> None:
         assert tool == "all" or facts.keys() <= PARAMETERS[tool], tool
 
 
-def test_what_all_tools_state_alike_is_stated_by_several() -> None:
-    for name in STATED["all"]:
-        users = [tool for tool, taken in PARAMETERS.items() if name in taken and name not in STATED.get(tool, {})]
-        assert len(users) > 1, name
-
-
 def test_every_parameter_is_described() -> None:
     for tool in TOOLS:
         for name, schema in tool.schemas.items():

@@ -30,12 +30,9 @@ def test_a_gzip_of_countless_small_members_is_refused_at_once(tmp_path: Path, re
         read(path)
 
 
-@pytest.mark.parametrize("padding", [0, 40_000])
-def test_members_of_usual_size_are_read_completely_and_zeros_after_them_are_padding(
-    tmp_path: Path, padding: int
-) -> None:
+def test_members_of_usual_size_are_read_completely_and_zeros_after_them_are_padding(tmp_path: Path) -> None:
     chance = random.Random(1)
-    parts = [chance.randbytes(20_000) for _ in range(1050)]
+    parts = [chance.randbytes(2_000) for _ in range(1050)]
     path = tmp_path / "blocks.gz"
-    path.write_bytes(b"".join(gzip.compress(part, 1) for part in parts) + b"\0" * padding)
+    path.write_bytes(b"".join(gzip.compress(part, 1) for part in parts) + b"\0" * 40_000)
     assert _read(path) == b"".join(parts)

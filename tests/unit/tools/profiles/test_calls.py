@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+
 import duckdb
 
+from rooflens.tests import DATA
 from rooflens.tools.profiles.timelines.call_kinds import categories, category_of, is_call, kind_of
 
-CALLS = {
-    "cudaLaunchKernel": "api launch", "cudaLaunchKernelExC": "api launch", "cuLaunchKernelEx": "api launch",
-    "cudaGraphLaunch": "api launch", "hipGraphLaunch": "api launch", "hipModuleLaunchKernel": "api launch",
-    "hipExtModuleLaunchKernel": "api launch", "hipExtLaunchKernel": "api launch", "cudaLaunchHostFunc": "api runtime",
-    "cudaMemcpyAsync": "api copy", "cuMemcpyHtoDAsync_v2": "api copy", "hipMemcpyWithStream": "api copy",
-    "hipMemsetAsync": "api copy", "hsa_amd_memory_async_copy_on_engine": "api copy", "cudaMemcpy": "api copy",
-    "cudaStreamSynchronize": "sync runtime", "hipDeviceSynchronize": "sync runtime", "cuCtxSynchronize": "sync driver",
-    "cudaEventSynchronize": "sync runtime", "hsa_signal_wait_scacquire": "sync hsa",
-    "hsa_amd_signal_wait_any": "sync hsa", "cudaStreamWaitEvent": "api runtime", "cudaEventQuery": "api runtime",
-    "hipMalloc": "alloc runtime", "cudaFree": "alloc runtime", "cudaHostAlloc": "alloc runtime",
-    "cudaMallocAsync": "alloc runtime", "hipHostMalloc": "alloc runtime", "hipExtMallocWithFlags": "alloc runtime",
-    "cuMemAlloc_v2": "alloc driver", "cuMemCreate": "alloc driver", "hsa_amd_memory_pool_allocate": "alloc hsa",
-    "hsa_memory_free": "alloc hsa", "cudaMemGetInfo": "api runtime",
-    "cuModuleLoadData": "api module", "hipModuleGetFunction": "api module", "__hipRegisterFatBinary": "api module",
-    "hsa_executable_freeze": "api module", "cuInit": "api init", "hsa_init": "api init",
-    "cuDevicePrimaryCtxRetain": "api init", "hsa_queue_create": "api init", "cuDeviceGet": "api driver",
-    "hsa_agent_get_info": "api hsa", "ncclAllReduce": "api nccl", "MPI_Allreduce": "api mpi", "mbind": "api host",
-    "cute_function": "api host", "cumsum": "api host", "hipster": "api runtime", "": "api host",
-}  # fmt: skip
+with (DATA / "host_calls.csv").open(newline="") as file:
+    CALLS = {row["function"]: f"{row['kind']} {row['category']}" for row in csv.DictReader(file)}
 
 
 def test_every_function_has_its_kind_and_category():

@@ -1,13 +1,8 @@
-"""One counter or the times of a recorded launch four times too large or small: no verdict turns to another, sure of it.
-
-``python -m rooflens.tests.unit.tools.profiles.test_damaged_counters STORE PROFILE...`` tries every counter of profiles.
-"""
+"""One counter or the times of a launch four times too large or small: no verdict turns to another, sure of it."""
 
 from __future__ import annotations
 
 import random
-import sys
-from collections import Counter
 from pathlib import Path
 
 from rooflens.analysis.store.doubts import DURATION
@@ -18,7 +13,7 @@ from rooflens.tests.support.damage import Damage, every, outcomes
 from rooflens.tests.support.recordings import stored
 
 SAMPLE = ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
-SAMPLED, SEED = 24, 20
+SAMPLED, SEED = 12, 20
 LANES = ("SQ_THREAD_CYCLES_VALU", "smsp__thread_inst_executed")
 """A quarter of the lanes is what a kernel that diverges has: nothing contradicts it."""
 
@@ -66,18 +61,3 @@ def test_what_once_misled_verdicts_on_an_h200_is_doubted(tmp_path: Path) -> None
     padded = next(k for k in kernels if k.startswith("transpose_padded"))
     damages = [Damage(k, *d) for d in counters[:3] for k in kernels[:8]] + [Damage(padded, *counters[3])]
     assert misled(store, SAMPLE, damages, tmp_path / "damaged") == []
-
-
-def main(folder: str, *profiles: str) -> None:
-    """Print how many damages of each profile mislead a verdict, and which."""
-    store = Store(Path(folder))
-    for profile in profiles:
-        manifest = stored(store, profile)
-        with Workload(store, manifest) as workload:
-            found = list(outcomes(store, manifest, every(workload), Path(folder) / "damaged"))
-        wrong = Counter((o.damage.counter, o.damage.factor, o.before, o.after) for o in found if o.misled)
-        print(f"{profile}: {sum(wrong.values())} of {len(found)}", *wrong.most_common(), sep="\n  ")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -53,38 +53,36 @@ def test_sizes_in_kib_give_bytes_and_bandwidth(profiled):
     assert "share of local memory was not counted" in str(figure)
 
 
-def test_older_names_of_the_sizes_are_read_as_well(profiled):
-    assert values(profiled({"FetchSize": 1.0, "WriteSize": 2.0}), "hbm.read_bytes", "hbm.write_bytes") == [1024, 2048]
-
-
-def test_the_sizes_of_gfx950_are_not_trusted(profiled):
-    """Releases of the profiler count its reads of 128 bytes as 64."""
-    workload = profiled(
-        {"FETCH_SIZE": 1.0, "WRITE_SIZE": 2.0}, gpu=GPU | {"name": "gfx950", "gfx_target_version": 90500}
-    )
-    assert values(workload, "hbm.read_bytes", "hbm.write_bytes") == [None, 2048]
-
-
-def test_shares_are_those_of_the_profiler(profiled):
-    workload = profiled(
-        {"VALUBusy": 40.0, "VALUUtilization": 50.0, "L2CacheHit": 75.0, "MfmaUtil": 12.0, "MeanOccupancyPerCU": 8.0,
-         "GPUBusy": 99.0, "MemUnitBusy": 90.0, "MemUnitStalled": 20.0, "WriteUnitStalled": 3.0, "LDSBankConflict": 7.0,
-         "ALUStalledByLDS": 5.0, "SALUBusy": 6.0, "MeanOccupancyPerActiveCU": 9.0, "Wavefronts": 4096.0,
-         "VALUInsts": 55.0, "SALUInsts": 11.0},
-    )  # fmt: skip
-    wanted = {
-        "valu.utilization_pct": 40, "divergence.active_threads": 32, "l2.hit_rate_pct": 75,
-        "matrix.utilization_pct": 12, "occupancy.waves": 8 * 304, "dispatch.gpu_active_pct": 99,
-        "vl1d.memory_unit_busy_pct": 90, "vl1d.memory_unit_stalled_pct": 20, "l2.write_unit_stalled_pct": 3,
-        "lds.bank_conflict_time_pct": 7, "lds.alu_stalled_pct": 5, "salu.arithmetic_busy_pct": 6,
-        "occupancy.waves_per_busy_cu": 9, "dispatch.sequencer_waves": 4096, "valu.average_instructions": 55,
-        "salu.average_instructions": 11,
-    }  # fmt: skip
-    assert values(workload, *wanted) == pytest.approx(list(wanted.values()))
-
-
-def test_the_share_of_wave_slots_is_of_32_per_compute_unit(profiled):
-    assert values(profiled({"OccupancyPercent": 50.0}), "occupancy.waves") == [pytest.approx(16 * 304)]
+@pytest.mark.parametrize(
+    ("gpu", "counters", "figures"),
+    [
+        (GPU, {"FetchSize": 1.0, "WriteSize": 2.0}, {"hbm.read_bytes": 1024, "hbm.write_bytes": 2048}),
+        # Releases of the profiler count its reads of 128 bytes as 64.
+        (GPU | {"name": "gfx950", "gfx_target_version": 90500}, {"FETCH_SIZE": 1.0, "WRITE_SIZE": 2.0},
+         {"hbm.read_bytes": None, "hbm.write_bytes": 2048}),
+        (GPU, {"VALUBusy": 40.0, "VALUUtilization": 50.0, "L2CacheHit": 75.0, "MfmaUtil": 12.0,
+               "MeanOccupancyPerCU": 8.0, "GPUBusy": 99.0, "MemUnitBusy": 90.0, "MemUnitStalled": 20.0,
+               "WriteUnitStalled": 3.0, "LDSBankConflict": 7.0, "ALUStalledByLDS": 5.0, "SALUBusy": 6.0,
+               "MeanOccupancyPerActiveCU": 9.0, "Wavefronts": 4096.0, "VALUInsts": 55.0, "SALUInsts": 11.0},
+         {"valu.utilization_pct": 40, "divergence.active_threads": 32, "l2.hit_rate_pct": 75,
+          "matrix.utilization_pct": 12, "occupancy.waves": 8 * 304, "dispatch.gpu_active_pct": 99,
+          "vl1d.memory_unit_busy_pct": 90, "vl1d.memory_unit_stalled_pct": 20, "l2.write_unit_stalled_pct": 3,
+          "lds.bank_conflict_time_pct": 7, "lds.alu_stalled_pct": 5, "salu.arithmetic_busy_pct": 6,
+          "occupancy.waves_per_busy_cu": 9, "dispatch.sequencer_waves": 4096, "valu.average_instructions": 55,
+          "salu.average_instructions": 11}),
+        # Of 32 slots per compute unit; and the counted hits come before the derived rate.
+        (GPU, {"OccupancyPercent": 50.0, "TCC_HIT_sum": 30.0, "TCC_MISS_sum": 10.0, "L2CacheHit": 20.0},
+         {"occupancy.waves": 16 * 304, "l2.hit_rate_pct": 75}),
+        (APU, {"FETCH_SIZE": 1000.0, "WRITE_SIZE": 10.0, "L2CacheHit": 40.0, "LDSBankConflict": 25.0,
+               "WAVE_DEP_WAIT": 60.0, "WAVE_ISSUE_WAIT": 20.0, "OccupancyPercent": 70.0, "MemUnitBusy": 99.6},
+         {"hbm.read_bytes": 1_024_000, "hbm.write_bytes": 10_240, "l2.hit_rate_pct": 40,
+          "lds.bank_conflict_rate_pct": 25, "latency.dependency_wait_pct": 60, "latency.issue_wait_pct": 20,
+          "occupancy.filled_pct": 70, "vl1d.memory_unit_busy_pct": 99.6}),
+    ],
+    ids=["older names", "gfx950", "shares", "slots of waves", "RDNA"],
+)  # fmt: skip
+def test_derived_counters_give_figures_by_the_definitions_of_the_profiler(profiled, gpu, counters, figures):
+    assert values(profiled(counters, gpu=gpu), *figures) == pytest.approx(list(figures.values()))
 
 
 def test_shares_are_weighted_by_time_and_never_added_up(profiled):
@@ -102,30 +100,11 @@ def test_counted_cycles_are_never_divided_by_time(profiled):
     assert "GRBM_GUI_ACTIVE" in str(figure)
 
 
-def test_raw_counters_come_before_derived_ones(profiled):
-    workload = profiled({"TCC_HIT_sum": 30.0, "TCC_MISS_sum": 10.0, "L2CacheHit": 20.0})
-    assert values(workload, "l2.hit_rate_pct") == [75]
-
-
 def test_no_derived_counter_is_ever_requested():
     derived = [m for m in catalog.metrics("gfx942") if m.table == "40.9"]
     assert len(derived) == 10 and all(catalog.counters("gfx942", m) == [] for m in derived)
     asked = catalog.counters("gfx942", catalog.by_name("gfx942")["hbm.read_bytes"])
     assert "FETCH_SIZE" not in asked and "TCC_EA0_RDREQ_sum" in asked
-
-
-def test_rdna_has_the_same_counters_under_its_own_definitions(profiled):
-    workload = profiled(
-        {"FETCH_SIZE": 1000.0, "WRITE_SIZE": 10.0, "L2CacheHit": 40.0, "LDSBankConflict": 25.0, "WAVE_DEP_WAIT": 60.0,
-         "WAVE_ISSUE_WAIT": 20.0, "OccupancyPercent": 70.0, "MemUnitBusy": 99.6},
-        gpu=APU,
-    )  # fmt: skip
-    wanted = {
-        "hbm.read_bytes": 1_024_000, "hbm.write_bytes": 10_240, "l2.hit_rate_pct": 40, "lds.bank_conflict_rate_pct": 25,
-        "latency.dependency_wait_pct": 60, "latency.issue_wait_pct": 20, "occupancy.filled_pct": 70,
-        "vl1d.memory_unit_busy_pct": 99.6,
-    }  # fmt: skip
-    assert values(workload, *wanted) == pytest.approx(list(wanted.values()))
 
 
 def test_memory_is_named_by_the_bytes_alone(profiled):

@@ -5,7 +5,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rooflens.analysis.store.store import write_table
 from rooflens.tools.base.profile_files import WORK
 from rooflens.tools.profiles.merging.contract import parquet, row_of
 from rooflens.tools.profiles.samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
@@ -36,18 +35,6 @@ def sample(offset: int | None, count: int, raw: str = "'long_scoreboard'", **mor
     return place | {"stall_raw": raw, "issued": "false"} | more
 
 
-def test_samples_take_kernel_and_configuration_from_their_launch(con, out):
-    values = "(VALUES (7, 'shown', 'k', 1), (9, 'shown', 'k', 2)) t(dispatch_id, kernel, kernel_raw, launch)"
-    write_table(con, f"SELECT * FROM {values}", out / "dispatches.parquet")
-    found = rows(SAMPLE, sample(0, 3, dispatch_id="9"), sample(16, 2, row="0"), sample(16, 4, row="0"))
-    samples, _, _ = write_hotspots(con, out, HotspotQueries("ncu", found))
-    assert samples == 9
-    assert read(con, out, "samples", 'dispatch_id, kernel, launch, "offset", count, stall_reason') == [
-        (7, "shown", 1, 16, 6, "memory"),
-        (9, "shown", 2, 0, 3, "memory"),
-    ]
-
-
 def test_an_instruction_lends_its_text_to_its_samples_and_a_sampled_one_without_text_is_kept(con, out):
     code = {"kernel": "'k'", "offset": "16", "instruction": "'LDG R1'", "source_line": "4", "source_file": "'a.cu'"}
     given = rows(INSTRUCTION, *(code | {"executed": str(4 + n), "dispatch_id": str(n)} for n in (1, 2)))
@@ -55,12 +42,6 @@ def test_an_instruction_lends_its_text_to_its_samples_and_a_sampled_one_without_
     write_hotspots(con, out, HotspotQueries("ncu", found, given))
     assert read(con, out, "samples", "instruction, source_line") == [("LDG R1", 4), ("EXIT", None)]
     assert read(con, out, "instructions", "instruction, launches, executed") == [("LDG R1", 2, 11), ("EXIT", 0, None)]
-
-
-def test_samples_without_an_address_are_told_apart_by_their_text(con, out):
-    found = rows(SAMPLE, sample(None, 1, instruction="'a'"), sample(None, 2, instruction="'b'"))
-    write_hotspots(con, out, HotspotQueries("rocprofv3", found))
-    assert read(con, out, "instructions", "instruction") == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "NULL", str(1 << 60)])

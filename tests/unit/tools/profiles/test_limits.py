@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import os
 import socket
@@ -52,17 +51,13 @@ def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon):
     assert "smsp__inst_00000.sum" in said and "2999 more" in said
 
 
-def test_text_in_a_wide_workload_costs_no_more_than_numbers(bench, soon):
+def test_text_and_infinities_in_a_wide_workload_cost_no_more_than_numbers(bench, soon):
     columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(1500)}
+    columns |= {f"SQ_C{i}_X": ["Infinity", i] for i in range(600)}
     done = bench.load(bench.workload(SQ_WAVES=[16, 17], **columns))
     assert len([w for w in done.warnings if "'oops'" in w]) == size_limits.NAMED_COLUMNS
     assert any("1492 more columns" in w for w in done.warnings)
     assert bench.rows(done, "counter_instances", "count(*)") == [(1500,)]
-
-
-def test_infinities_in_every_column_of_a_wide_workload_are_read_at_once(bench, soon):
-    columns = {f"SQ_C{i}_X": ["Infinity", i] for i in range(600)}
-    done = bench.load(bench.workload(**columns))
     assert bench.column(done, "counters", '"SQ_C7_X"') == [None, 7.0]
     assert sum("infinite" in w for w in done.warnings) == size_limits.NAMED_COLUMNS + 1
 
@@ -89,20 +84,14 @@ def test_runs_without_anything_beside_one_with_launches_are_left_out(bench, soon
     assert bench.load(file).dispatches == 3
 
 
-def test_a_file_of_thousands_of_processes_is_refused(bench, soon):
-    rows = [[i, 1, 1, 1, f"k{i % 3}", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(5000)]
+def test_a_file_of_hundreds_of_processes_is_read_and_one_of_thousands_refused(bench, soon):
     header = ["Process_Id", "Agent_Id", "Queue_Id", "Dispatch_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp",
               "End_Timestamp", *(f"{s}_Size_{a}" for s in ("Grid", "Workgroup") for a in "XYZ")]  # fmt: skip
+    rows = [[i, 1, 1, 1, f"k{i % 3}", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(5000)]
     with pytest.raises(BadInput, match="5,000 processes"):
         bench.load(bench.csv("1_kernel_trace.csv", header, rows))
-
-
-def test_hundreds_of_processes_in_one_file_are_read(bench, soon):
-    rows = [[i // 2, 1, 1, i % 2, "k", 1, 5, 9, 64, 1, 1, 64, 1, 1] for i in range(400)]
-    header = ["Process_Id", "Agent_Id", "Queue_Id", "Dispatch_Id", "Kernel_Name", "Correlation_Id", "Start_Timestamp",
-              "End_Timestamp", *(f"{s}_Size_{a}" for s in ("Grid", "Workgroup") for a in "XYZ")]  # fmt: skip
-    done = bench.load(bench.csv("1_kernel_trace.csv", header, rows))
-    assert done.dispatches == 400 and any("200 processes" in n for n in done.notes)
+    done = bench.load(bench.csv("1_kernel_trace.csv", header, rows[:200]))
+    assert done.dispatches == 200 and any("200 processes" in n for n in done.notes)
 
 
 def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):
@@ -129,18 +118,6 @@ def test_tens_of_thousands_of_events_in_one_run_of_perf_end_soon(bench, soon):
     file.write_text("".join(f"5,,e{i},100,100.00,,\n" for i in range(40_000)))
     with pytest.raises(BadInput, match="40,000 events"):
         bench.load(file)
-
-
-def test_a_gzip_file_that_grows_beyond_measure_is_refused_early(bench, soon):
-    folder = bench.workload(SQ_WAVES=[16])
-    (folder / "pmc_perf.csv").unlink()
-    row = b'0,"k(int, int)",2,1024,256,16,1000,2000\n'
-    packed = gzip.compress(b"Dispatch_ID,Kernel_Name,GPU_ID,Grid_Size,Workgroup_Size,SQ_WAVES,Start_Timestamp,"
-                           b"End_Timestamp\n" + row * 4_000_000, 9)  # fmt: skip
-    assert len(packed) < 1_000_000
-    (folder / "pmc_perf.csv.gz").write_bytes(packed)
-    with pytest.raises(LimitExceeded, match=r"unpacks to more than \d+ MiB.*60 times its size"):
-        bench.load(folder)
 
 
 def test_a_report_full_of_holes_is_refused_at_once(bench, soon):
@@ -194,7 +171,7 @@ def test_names_of_tables_that_are_no_text_are_told(bench):
         bench.load(file)
 
 
-@pytest.mark.parametrize("step", range(0, 24, 3))
+@pytest.mark.parametrize("step", range(0, 24, 6))
 def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     spoilt = bytearray(file.read_bytes())
@@ -231,7 +208,7 @@ def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
 # -- files that once were bugs ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("file", ["/proc/kmsg", "/proc/self/mem", "/dev/zero", "/dev/null", "/dev/stdin"])
+@pytest.mark.parametrize("file", ["/proc/kmsg", "/dev/zero", "/dev/null"])
 @pytest.mark.parametrize("format", ["auto", "rocprof", "rocprofv3", "ncu", "perf", "rocprof-stats", "rocprof-compute"])
 def test_a_file_of_the_kernel_is_refused_at_once(bench, soon, file, format):
     if not Path(file).exists():

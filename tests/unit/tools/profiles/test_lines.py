@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from rooflens.analysis.store.manifest import Manifest
-from rooflens.tools.profiles.import_to_store import missing_line_info, shares_without_lines
+from rooflens.tools.profiles.import_to_store import missing_line_info
 
 ROWS = (
     "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "
@@ -19,10 +19,6 @@ ROWS = (
 @pytest.fixture
 def con() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
-
-
-def test_shares_without_a_line_are_of_all_samples(con: duckdb.DuckDBPyConnection) -> None:
-    assert shares_without_lines(con, ROWS) == {"c(int)": 20.0, "a(int)": 10.0}
 
 
 def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,11 @@ import pytest
 from rooflens.tests.made.rocprofv3 import Launch, run
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
 from rooflens.tests.support.bench import Bench
-from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.profiles.merging.gather import units_of
 from rooflens.tools.profiles.merging.ranks import (
     ProcessPlace,
-    distinct_pid,
     in_sequence,
     place_of_name,
-    places_of_pids,
     rank_notes,
     settle_ranks,
 )
@@ -76,36 +72,6 @@ def test_missing_and_repeated_ranks_are_named_neighbours_together() -> None:
     assert [w.code for w in warnings] == ["ranks_missing", "ranks_repeated"]
     assert warnings[0].text.startswith("Ranks 3, 8-10 are missing") and warnings[1].text.startswith("Rank 5 is there")
     assert rank_notes([ProcessPlace(0), ProcessPlace(1)], size=4)[1][0].text.startswith("Ranks 2-3 are missing")
-
-
-def test_equal_process_ids_of_two_hosts_are_told_apart_and_back() -> None:
-    assert places_of_pids(
-        [ProcessPlace(0, "a", 7), ProcessPlace(1, "b", 7), ProcessPlace(2, "b", 8), ProcessPlace(0, "a", 7)]
-    ) == [0, 1, 0, 0]
-    assert distinct_pid("pid", 0) == "(pid)::BIGINT"
-
-
-def test_recorded_files_of_rocprofv3_on_two_hosts_keep_rank_host_and_process_apart(bench, shared):
-    """Two ranks on hosts whose clocks are far apart, whose processes have the same id."""
-    recorded = shared / "rocprofv3" / "sys_trace"
-    if not recorded.is_dir():
-        pytest.skip("needs ../shared/rocprofv3")
-    (bench.folder / "run").mkdir()
-    for rank in range(2):
-        for file in recorded.glob("*.csv"):
-            name = file.name.replace("node01_10585", f"nid{rank}_{rank}_10585_rank")
-            (bench.folder / "run" / name).write_text(re.sub(r"\b(\d{13})\b", rf"{rank}\1", file.read_text()))
-    done = bench.load(bench.folder / "run")
-    assert done.dispatches == 18 and not done.warnings
-    assert bench.rows(done, "ranks", "rank, host, pid, dispatches") == [(0, "nid0", 10585, 9), (1, "nid1", 10585, 9)]
-    assert {(r, h) for r, h in bench.rows(done, "dispatches", "rank, host")} == {(0, "nid0"), (1, "nid1")}
-    assert {(r, h, p) for r, h, p in bench.rows(done, "events", "rank, host, pid")} == {
-        (0, "nid0", 10585), (1, "nid1", 10585)
-    }  # fmt: skip
-    counts = {rank: bench.rows(done, "events", "count(*)", f"rank = {rank}")[0][0] for rank in range(2)}
-    assert counts[0] == counts[1] > 18
-    found = compute_timeline(bench.store, done.workload)
-    assert found.ranks.total_rows == 2 and found.wall_ms is not None and found.wall_ms < 60_000
 
 
 def test_samples_of_one_rank_name_the_launches_that_the_ranks_have_together(bench: Bench) -> None:

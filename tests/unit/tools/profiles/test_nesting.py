@@ -94,7 +94,7 @@ def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, mo
         _paired(tmp_path, [(1, i, 1, i) for i in range(9)])
 
 
-@pytest.mark.parametrize(("weight", "names"), [(500, 1), (500, 1000), (1 << 20, 7)])
+@pytest.mark.parametrize(("weight", "names"), [(500, 1000), (1 << 20, 7)])
 def test_ranges_keep_their_order_and_paths_however_many_paths_there_are(monkeypatch, tmp_path, weight, names):
     monkeypatch.setattr(nesting, "_PATHS_WEIGHT", weight)
     rows = [(5 * n + level + 1, 0, 0, 100 * n + level, 100 * n + 90 - level, f"n{n % names}.{level}")

@@ -26,8 +26,3 @@ def test_the_nth_launch_repeats_the_nth_and_further_ones_the_first() -> None:
 def test_another_size_is_another_launch_and_an_unknown_one_is_like_itself() -> None:
     ours = launched((5, "a", 64), (6, "a", None))
     assert repeats(launched((1, "a", 128), (2, "a", None), (3, "c", 64)), ours) == {1: None, 2: 6, 3: None}
-
-
-def test_what_else_is_known_of_their_launches_stays_beside() -> None:
-    theirs = f"SELECT *, 'x' AS label FROM ({launched((1, 'a', 64))})"
-    assert duckdb.sql(pair_repeated_launches(theirs, launched((5, "a", 64)))).fetchall() == [(1, "a", 64, 64, "x", 5)]

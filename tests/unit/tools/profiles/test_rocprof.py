@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from rooflens.tests.support.figures import evaluate
-
 HEADER = "Index,KernelName,gpu-id,queue-id,pid,tid,grd,wgr,SQ_WAVES,TCC_HIT_sum,TCC_MISS_sum,BeginNs,EndNs"
 ROW = [0, "bodyForce(Body*, float, int) [clone .kd]", 0, 1, 9, 9, 65536, 256, 1024, 30, 10, 1000, 3000]
 
@@ -24,9 +22,3 @@ def test_a_linked_sysinfo_outside_is_not_read(bench):
     (bench.folder / "secret.txt").write_text("*******\nAgent 1\n*******\n  Name: gfx90a\n  Device Type: GPU\n")
     file.with_name("results.sysinfo.txt").symlink_to(bench.folder / "secret.txt")
     assert bench.load(file).arch is None
-
-
-def test_a_device_given_by_the_caller_makes_metrics_possible(bench):
-    done = bench.load(bench.csv("run/results.csv", HEADER.split(","), [ROW]), gpu="gfx90a")
-    assert done.arch == "gfx90a" and done.next[0].tool == "compute_metrics"
-    assert [f.value for f in evaluate(bench.store, done.workload, ["l2.hit_rate_pct"])] == [75.0]

@@ -26,7 +26,7 @@ def test_single_replays_without_a_joined_file_are_joined_by_key(bench, shared):
     assert bench.rows(joined, "counter_instances", instances) == bench.rows(single, "counter_instances", instances)
 
 
-@pytest.mark.parametrize("path", ["root/MI200", "root/MI200/pmc_perf.csv", "root/MI200/sysinfo.csv"])
+@pytest.mark.parametrize("path", ["root/MI200", "root/MI200/sysinfo.csv"])
 def test_root_folder_and_own_files_mean_the_workload(bench, path):
     bench.workload("root/MI200", SQ_WAVES=[16])
     bench.sysinfo("root/MI200", workload_name="path")

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.catalogue import counter_names
 from rooflens.analysis.store.store import Store
 from rooflens.tests.support.figures import evaluate
 from rooflens.tools.import_profile import import_profile
@@ -97,9 +96,3 @@ def test_parts_that_do_not_add_up_make_their_figures_suspect(tmp_path: Path) -> 
     (sound,), warnings = figures(folder, "gfx950", counters | {"TCC_EA0_RDREQ_128B_sum": 1e6}, ["fabric.read_bw_gbs"])
     assert sound.value == pytest.approx(128e6 / 608127) and sound.status == "ok"
     assert "identity" not in warnings
-
-
-def test_sums_state_who_says_so_and_what_was_seen() -> None:
-    sums = [one for one in counter_names.all_identities() if one.id in ("reads_by_size", "l2_kinds", "l2_operations")]
-    assert {one.family for one in sums} == {"cdna", "rdna", "nvidia"}
-    assert all(one.source and one.seen and f'c."{one.counters[-1]}"' in one.wrong for one in sums)

@@ -38,10 +38,6 @@ def test_every_launch_has_the_operator_that_the_recorded_join_gives_it(bench, re
     ours = query(bench.store, [bench.manifest(done)], sql).columns.values()
     found = {(starts[dispatch], path, int(start)) for dispatch, path, start in zip(*ours, strict=True)}
     assert found == theirs and len(theirs) == 20
-
-
-def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, recorded):
-    done = bench.load(recorded)
     (row,) = bench.rows(
         done, "ranges", "name, path, call_site, depth, source, thread, end_ns - start_ns", "range_id = 62"
     )
@@ -49,19 +45,6 @@ def test_a_range_has_its_name_its_path_its_call_site_and_its_depth(bench, record
     assert row[:6] == ("aten::clamp_min", path, "simple_net.py:50 > simple_net.py:36", 3, "torch", 38090)
     assert row[6] > 0
     assert len(set(bench.column(done, "ranges", "range_id"))) == 144
-
-
-def test_metrics_by_operator_are_those_of_its_launches(bench, recorded):
-    done = bench.load(recorded)
-    found = compute_metrics(bench.store, done.workload, ["salu.utilization_pct"], by="operator").table
-    assert "operator" in found.columns and "kernel" not in found.columns
-    place = {name: i for i, name in enumerate(found.columns)}
-    rows = {row[place["operator"]]: row for row in found.rows}
-    assert sum(row[place["n"]] for row in found.rows) == 20
-    one = next(name for name in rows if name.endswith("aten::addmm @ simple_net.py:50 > simple_net.py:35"))
-    ids = [i for (i,) in bench.rows(done, "dispatches", "dispatch_id", "range_id = 59")]
-    alone = compute_metrics(bench.store, done.workload, ["salu.utilization_pct"], dispatches=ids).table
-    assert rows[one][place["avg"]] == alone.rows[0][alone.columns.index("avg")]
 
 
 def test_a_workload_without_a_trace_has_no_operators(bench):

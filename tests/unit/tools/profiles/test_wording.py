@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from string import Formatter
@@ -17,12 +16,6 @@ from rooflens.tools.profiles.merging.wording import note, refusal
 
 PROFILES = ROOT / "tools" / "profiles"
 WORDING: dict[str, Any] = tomli.loads((PROFILES / "merging" / "wording.toml").read_text(encoding="utf-8"))
-COUNTED = re.compile(
-    r"\{(?!most\})\w+\} (?:columns|counters|dispatches|events|files|kernels|launches|metrics|processes|samples)\b"
-)
-"""A number, other than a limit, before a word for several things, which needs the number of its noun."""
-SEVERAL = ["{rows} samples"]
-"""Those of which there are always several."""
 
 
 def sentences() -> dict[str, list[str]]:
@@ -56,11 +49,6 @@ def test_every_call_gives_exactly_the_values_that_its_wording_names() -> None:
         assert values == named, key
         used.add(key)
     assert used == known.keys()
-
-
-def test_no_number_stands_before_a_word_for_several_things() -> None:
-    found = [hit[0] for texts in sentences().values() for text in texts for hit in COUNTED.finditer(text)]
-    assert found == SEVERAL
 
 
 def test_lists_are_shown_up_to_their_limit_and_files_by_their_names(tmp_path: Path) -> None:

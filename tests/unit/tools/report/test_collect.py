@@ -22,22 +22,8 @@ from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect, memory_charts
 
 
-@pytest.fixture(scope="module")
-def report(samples: Store) -> dict[str, Any]:
-    """The report of both samples."""
-    return collect(samples, functions(), ["yax_before", "yax_after"])
-
-
-@pytest.fixture(scope="module")
-def nvidia(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The one workload of the report of kernels on an H200."""
-    store = Store(tmp_path_factory.mktemp("nvidia"))
-    recordings.stored(store, recordings.KERNELS, "nvidia")
-    (workload,) = collect(store, functions(), ["nvidia"], ReportLimits(kernels=3, diagnosed=3))["workloads"]
-    return workload
-
-
-def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store, report: dict[str, Any]) -> None:
+def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
+    report = collect(samples, functions(), ["yax_before", "yax_after"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["created"])
     before, after = report["workloads"]
     kernels = list_workloads(samples, before["id"], limit=500)
@@ -50,18 +36,26 @@ def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store, report:
     assert (pair["baseline"], pair["candidate"]) == (before["id"], after["id"])
 
 
-def test_each_diagnosed_kernel_has_its_sentence_and_accounts_in_the_vendors_words(nvidia: dict[str, Any]) -> None:
-    section = nvidia["sections"]["diagnosis"]
+@pytest.fixture(scope="module")
+def nvidia(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a report has of the example program on an H200."""
+    store = Store(tmp_path_factory.mktemp("nvidia"))
+    recordings.stored(store, recordings.KERNELS, "nvidia")
+    (workload,) = collect(store, functions(), ["nvidia"])["workloads"]
+    return dict(workload)
+
+
+def test_each_diagnosed_kernel_has_its_sentence_and_its_accounts_in_the_vendors_words(nvidia: dict[str, Any]) -> None:
+    workload = nvidia
+    section = workload["sections"]["diagnosis"]
     kernel, said = section["answer"]["kernels"][0], section["more"][0]
     assert section["answer"]["answer"].startswith(said["sentence"]) and said["limit"]
     (account,) = [one for one in said["accounts"] if one["view"] == "The lifetime of its warps"]
     assert account["parts"] == kernel["wave_time"] != []
 
 
-def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(
-    report: dict[str, Any], nvidia: dict[str, Any]
-) -> None:
-    for workload in (report["workloads"][0], nvidia):
+def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: Store, nvidia: dict[str, Any]) -> None:
+    for workload in (*collect(samples, functions(), ["yax_before"])["workloads"], nvidia):
         known = by_name(workload["arch"])
         memory = workload["memory"]
         figures = {row[memory["answer"]["table"]["columns"].index("name")] for row in memory["answer"]["table"]["rows"]}
@@ -73,16 +67,16 @@ def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(
         assert workload["meanings"][metric.name] == [metric.title, metric.unit, metric.description]
 
 
-def test_every_target_with_a_memory_path_has_all_metrics_of_its_chart() -> None:
-    for target in {*targets_with_metrics()} - {"cpu"}:
-        chart = memory_charts()[gpu(target).family]
-        named = {m for u in chart["unit"] for m in [*u.get("figures", {}).values(), u.get("load")] if m}
-        named |= {link[way] for link in chart["link"] for way in ("read", "write", "both") if way in link}
-        assert named <= by_name(target).keys(), target
+@pytest.mark.parametrize("target", [t for t in targets_with_metrics() if t != "cpu"])
+def test_every_target_with_a_memory_path_has_all_metrics_of_its_chart(target: str) -> None:
+    chart = memory_charts()[gpu(target).family]
+    named = {m for u in chart["unit"] for m in [*u.get("figures", {}).values(), u.get("load")] if m}
+    named |= {link[way] for link in chart["link"] for way in ("read", "write", "both") if way in link}
+    assert named <= by_name(target).keys()
 
 
-def test_a_section_without_data_says_why(report: dict[str, Any]) -> None:
-    workload = report["workloads"][1]
+def test_a_section_without_data_says_why(samples: Store) -> None:
+    (workload,) = collect(samples, functions(), ["yax_after"])["workloads"]
     occupancy = workload["sections"]["occupancy"]
     assert "answer" not in occupancy
     assert "does not state the registers" in occupancy["problem"]["what"] and occupancy["problem"]["fix"]

@@ -1,6 +1,6 @@
 """What tests of runs without a process share."""
 
-from rooflens.tests.support.bench import bench, load_shared
+from rooflens.tests.support.bench import bench
 from rooflens.tests.support.small_store import store
 
-__all__ = ["bench", "load_shared", "store"]
+__all__ = ["bench", "store"]

@@ -41,8 +41,3 @@ def test_a_secret_is_hidden_wherever_it_falls(tmp_path: Path) -> None:
         for piece in (b"x" * before, secret[:5].encode(), secret[5:].encode(), b"y" * 131_060):
             capture.feed(piece)
         assert "s3cr3t" not in capture.text.replace(HIDDEN, "")
-
-
-def test_an_empty_stream_leaves_an_empty_file(tmp_path: Path) -> None:
-    Capture(tmp_path / "log", []).save()
-    assert (tmp_path / "log").read_text() == ""

@@ -70,8 +70,3 @@ def test_words_choose_ceilings_and_unknown_ones_are_refused_with_near_names() ->
         choose_specs("sm_90", ["matrix.fp8"])
     with pytest.raises(NotFound, match="no micro-benchmarks for gfx1100"):
         ceilings("gfx1100")
-
-
-def test_the_version_is_of_the_text_of_all_kernels() -> None:
-    assert len(table.version()) == 12
-    assert table.text("sweep.cu").count("#define UNROLLED") == 1

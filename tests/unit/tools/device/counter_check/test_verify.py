@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,10 +16,14 @@ from rooflens.tools.device.counter_check.kernel_results import explain_wrong_res
 Memory = np.ndarray
 
 
-def _launch(name: str, **small: int) -> KnownLaunch:
+@cache
+def _launches() -> list[KnownLaunch]:
     facts = {fact: value.value for fact, value in targets.gpu("gfx90a").facts.items()}
-    found = known_kernels.launches("gfx90a", {**facts, "cu_per_gpu": 2}, functional=True)
-    return next(launch for launch in found if launch.name == name).model_copy(update=small)
+    return known_kernels.launches("gfx90a", {**facts, "cu_per_gpu": 2}, functional=True)
+
+
+def _launch(name: str, **small: int) -> KnownLaunch:
+    return next(launch for launch in _launches() if launch.name == name).model_copy(update=small)
 
 
 def _read_8(launch: KnownLaunch) -> Memory:

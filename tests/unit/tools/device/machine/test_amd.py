@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,10 +34,7 @@ def test_recorded_trees(
     assert (device.arch, device.compute_units, device.clock_max_mhz) == (arch, units, clock)
     assert (device.memory_bytes, device.xccs, device.name) == (memory, xccs, name)
     assert (device.vendor, device.index, device.pci) == ("amd", 0, "0000:03:00.0")
-
-
-def test_uuid_is_spelled_as_rocminfo_does(emulated: Callable[[str], Any]) -> None:
-    assert listed(emulated("gfx950"))[0][0].uuid == "GPU-524a461102540001"
+    assert arch != "gfx950" or device.uuid == "GPU-524a461102540001", "as rocminfo spells it"
 
 
 def test_an_unknown_unique_id_is_null_and_a_short_one_is_padded(machine: Any) -> None:
@@ -51,13 +47,9 @@ def test_an_unknown_unique_id_is_null_and_a_short_one_is_padded(machine: Any) ->
 @pytest.mark.parametrize(
     ("version", "arch"),
     [
-        (90008, "gfx908"),
         (90010, "gfx90a"),
         (90012, "gfx90c"),
-        (90402, "gfx942"),
-        (90500, "gfx950"),
         (100300, "gfx1030"),
-        (110500, "gfx1150"),
         (110501, "gfx1151"),
         (0, None),
     ],
@@ -95,8 +87,12 @@ def test_missing_figures_are_null_never_zero(machine: Any) -> None:
     machine.node(0, simd_count=416)
     (device,) = listed(machine)[0]
     assert device.model_dump(exclude={"vendor", "index", "supported"}, exclude_none=True) == {}
+    machine.gpu(1)
+    machine.write("sys/bus/pci/devices/0000:03:00.0/numa_node", "-1\n")
+    device = listed(machine)[0][1]
+    assert (device.partition, device.numa_node) == (None, None)
     machine.gpu(0, max_engine_clk_fcompute=0, simd_per_cu=0, num_xcc=0, location_id=0)
-    (device,) = listed(machine)[0]
+    device = listed(machine)[0][0]
     assert (device.clock_max_mhz, device.compute_units, device.xccs, device.pci) == (None, None, None, None)
 
 
@@ -117,13 +113,6 @@ def test_sysfs_of_the_card_gives_partition_numa_product_and_driver(machine: Any)
     (device,) = listed(machine)[0]
     assert (device.partition, device.numa_node, device.driver) == ("SPX/NPS1", 3, "amdgpu 6.10.5")
     assert device.name == "AMD Instinct MI300X OAM"
-
-
-def test_an_unreadable_partition_mode_and_an_unknown_numa_node_are_null(machine: Any) -> None:
-    machine.gpu(1)
-    machine.write("sys/bus/pci/devices/0000:03:00.0/numa_node", "-1\n")
-    (device,) = listed(machine)[0]
-    assert (device.partition, device.numa_node) == (None, None)
 
 
 def test_the_link_is_that_of_the_slot_not_of_the_switch_on_the_card(machine: Any) -> None:
@@ -173,11 +162,8 @@ def test_a_gpu_on_the_bus_without_its_driver_is_told(machine: Any) -> None:
     assert not devices and "0000:03:00.0" in notes[0] and "amdgpu driver is not loaded" in notes[0]
 
 
-def test_nothing_at_all_says_nothing(machine: Any) -> None:
+def test_nothing_and_garbage_in_the_files_are_survived(machine: Any) -> None:
     assert listed(machine) == ([], [])
-
-
-def test_garbage_in_the_files_is_survived(machine: Any, tmp_path: Path) -> None:
     folder = machine.base / "sys/class/kfd/kfd/topology/nodes"
     machine.write("sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count four\nsimd_per_cu\n\n  \nnum_xcc -1\n")
     (folder / "2").mkdir()

@@ -52,13 +52,9 @@ def test_without_an_amd_gpu_there_is_nothing_to_check(machine: Any) -> None:
     ("target", "level", "sound"),
     [
         (120001, "auto", False),
-        (120001, "high", False),
         (120001, "profile_standard", True),
-        (120001, "profile_peak", True),
-        (110000, "auto", False),
         (110501, "auto", False),
         (90402, "auto", True),
-        (100300, "auto", True),
         (120500, "auto", True),
     ],
 )
@@ -71,7 +67,7 @@ def test_rdna_3_and_4_count_only_at_a_profile_level(machine: Any, target: int, l
     assert sound or one.fix.splitlines()[1:] == [f"  {command}"]
 
 
-@pytest.mark.parametrize(("modes", "fixes"), [("SPX/NPS1", 0), ("CPX/NPS1", 1), ("TPX/", 1), ("CPX/NPS4", 2)])
+@pytest.mark.parametrize(("modes", "fixes"), [("SPX/NPS1", 0), ("TPX/", 1), ("CPX/NPS4", 2)])
 def test_the_partition_of_a_card_is_told_with_the_way_back(machine: Any, modes: str, fixes: int) -> None:
     machine.gpu(1)
     compute, _, memory = modes.partition("/")
@@ -99,7 +95,7 @@ def test_a_driver_of_clocks_that_prefers_performance_is_sound_under_any_governor
     assert not wrong(machine)
 
 
-@pytest.mark.parametrize(("kind", "sound"), [("identity", True), ("DMA", False), ("DMA-FQ", False)])
+@pytest.mark.parametrize(("kind", "sound"), [("identity", True), ("DMA-FQ", False)])
 def test_an_iommu_that_translates_is_told(machine: Any, kind: str, sound: bool) -> None:
     machine.gpu(1)
     host(machine, iommu=kind)

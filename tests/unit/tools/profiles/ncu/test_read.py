@@ -7,12 +7,8 @@ import csv
 import pytest
 
 from rooflens.analysis.base.problems import BadInput
-from rooflens.analysis.store.store import Store
 from rooflens.tests.support.bench import Bench
-from rooflens.tests.support.recordings import stored
 from rooflens.tools.profiles.ncu.pages import number, scale
-
-KERNELS = ["hbm_copy", "shared_conflict", "fp32_fma", "yax_problem", "yax_solution"]
 
 
 @pytest.fixture(scope="module")
@@ -27,40 +23,6 @@ def table(bench, done):
     names = bench.manifest(done).counters
     columns = ", ".join('"' + name + '"' for name in names)
     return dict(zip(names, zip(*bench.rows(done, "counters", columns), strict=True), strict=True))
-
-
-def test_the_raw_page_becomes_launches_with_their_data(page):
-    bench, done = page
-    assert (done.format, done.arch, done.device) == ("ncu", "sm_90", "NVIDIA H200")
-    assert (done.dispatches, done.kernels, done.passes) == (5, 5, 1)
-    assert [k.split("(")[0] for k in bench.column(done, "dispatches", "kernel")] == KERNELS
-    assert bench.column(done, "dispatches", "kernel")[0] == "hbm_copy(const float4 *, float4 *, unsigned long)"
-    launch = bench.rows(done, "dispatches", "grid, workgroup_size, vgpr, lds_bytes, pid, queue_id, device_id")
-    assert launch[0] == (67108864, 256, 16, 0, 894, 7, 0)
-    assert launch[1][3] == 16_896  # static shared memory; the driver's part is a counter of its own
-    assert bench.column(done, "counters", '"launch__shared_mem_per_block_driver"') == [1024.0] * 5
-
-
-def test_durations_and_rates_are_in_base_units(page):
-    bench, done = page
-    duration, same, rate, size = bench.rows(
-        done,
-        "counters",
-        'duration_ns, "gpu__time_duration.sum", "dram__bytes_read.sum.per_second", "dram__bytes_read.sum"',
-    )[0]
-    assert duration == same == pytest.approx(496_832)
-    assert rate == pytest.approx(size / duration * 1e9, rel=1e-3) and rate > 2e12
-    (clock,) = bench.rows(done, "counters", '"sm__cycles_elapsed.avg.per_second"')[0]
-    assert 1.9e9 < clock < 2.0e9
-
-
-def test_the_device_is_described_by_facts_and_not_by_counters(page):
-    bench, done = page
-    manifest = bench.manifest(done)
-    assert manifest.facts["cu_per_gpu"] == 132 and manifest.facts["max_sclk"] == 1980
-    assert manifest.facts["pc_sampling_interval_cycles"] == 2048
-    assert manifest.facts["l2_bytes"] == 62_914_560 and manifest.facts["wave_size"] == 32
-    assert not [c for c in manifest.counters if c.startswith("device__")]
 
 
 def test_every_number_of_the_raw_page_is_stored(page, recorded):
@@ -98,17 +60,6 @@ def test_an_endless_line_is_refused(bench, tmp_path, length, why):
     (tmp_path / "p.csv").write_bytes(b'"ID","Process ID","Kernel Name"\n"1","2","' + b"x" * length + b'"\n')
     with pytest.raises(BadInput, match=why):
         bench.load(tmp_path / "p.csv")
-
-
-def test_the_recorded_run_is_sound_but_for_its_hit_rate(page):
-    _, done = page
-    assert {w.split(":")[0] for w in done.warnings} == {"above_100"}
-    assert "lts__t_sector_hit_rate.pct" in done.warnings[0]
-
-
-def test_the_full_recording_has_no_fault_of_clocks_warps_or_signs(shared, tmp_path):
-    manifest = stored(Store(tmp_path), shared / "ncu" / "h200_labelled_raw.csv")
-    assert {warning.code for warning in manifest.warnings} == {"above_100"}
 
 
 def test_what_is_counted_beside_a_share_above_the_whole_is_not_said_to_exceed_it(bench, raw_page):

@@ -12,10 +12,9 @@ from rooflens.analysis.base.problems import BadInput, MissingTool
 from rooflens.tools.profiles.ncu import report
 
 
-@pytest.mark.parametrize("part", [0.01, 0.999])
-def test_a_report_cut_short_is_refused(bench, recorded, tmp_path, part):
+def test_a_report_cut_short_is_refused(bench, recorded, tmp_path):
     whole = (recorded / "small.ncu-rep").read_bytes()
-    (tmp_path / "cut.ncu-rep").write_bytes(whole[: int(part * len(whole))])
+    (tmp_path / "cut.ncu-rep").write_bytes(whole[: int(0.999 * len(whole))])
     with pytest.raises(BadInput, match="cut.ncu-rep is damaged. It ends early"):
         bench.load(tmp_path / "cut.ncu-rep")
     assert bench.is_clean()
@@ -44,16 +43,11 @@ def test_a_packed_report_whose_end_is_missing_is_refused(bench, recorded, tmp_pa
     assert bench.is_clean()
 
 
-def test_random_bytes_named_as_a_report_are_refused(bench, tmp_path):
-    (tmp_path / "noise.ncu-rep").write_bytes(random.Random(1).randbytes(50_000))
+@pytest.mark.parametrize("content", [b"", random.Random(1).randbytes(50_000)], ids=["empty", "noise"])
+def test_other_bytes_named_as_a_report_are_refused(bench, tmp_path, content):
+    (tmp_path / "noise.ncu-rep").write_bytes(content)
     with pytest.raises(BadInput, match="not a report of Nsight Compute"):
         bench.load(tmp_path / "noise.ncu-rep")
-
-
-def test_an_empty_report_is_refused(bench, tmp_path):
-    (tmp_path / "empty.ncu-rep").write_bytes(b"")
-    with pytest.raises(BadInput, match="not a report of Nsight Compute"):
-        bench.load(tmp_path / "empty.ncu-rep")
 
 
 def test_without_the_package_the_pages_beside_the_report_are_read(bench, recorded, monkeypatch):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-
 import pytest
 
-from rooflens.tools.profiles.ncu.pages import number, scale
+from rooflens.tools.profiles.ncu.pages import scale
 
 
 @pytest.mark.parametrize(
@@ -26,29 +24,3 @@ def test_a_unit_has_its_factor_to_base_units(unit, factor):
 @pytest.mark.parametrize("unit", ["parsec", "Kparsec", "byte/parsec", "Xbyte", "byte/", "K", "mbyte"])
 def test_an_unknown_unit_has_no_factor(unit):
     assert scale(unit) is None
-
-
-@pytest.mark.parametrize(
-    ("cell", "value"),
-    [("2,230", 2230.0), ("976,994.36", 976994.36), ("0", 0.0), ("-0.5", -0.5), ("1.5e3", 1500.0),
-     ("12 (5; 7)", 12.0), ("4,096 (0: 4,000; 1: 96)", 4096.0)],
-)  # fmt: skip
-def test_a_cell_is_read_with_separators_and_without_its_instances(cell, value):
-    assert number(cell) == value
-
-
-@pytest.mark.parametrize("cell", ["", "n/a", "all", "(1; 2)", "PolicySpread"])
-def test_text_is_no_number(cell):
-    assert number(cell) is None
-
-
-def test_every_unit_of_the_recorded_page_is_known(recorded):
-    with (recorded / "small_raw.csv").open(newline="") as file:
-        units = set(list(csv.reader(file))[1])
-    assert units and not {u for u in units if scale(u) is None}
-
-
-def test_every_unit_of_the_full_recording_is_known(shared):
-    with (shared / "ncu" / "h200_labelled_raw.csv").open(newline="") as file:
-        units = list(csv.reader(file))[1]
-    assert len(set(units)) > 30 and not {u for u in units if scale(u) is None}

@@ -43,16 +43,6 @@ def test_every_call_of_the_files_is_an_event_with_its_times(traced):
     assert not done.warnings and bench.manifest(done).events == 1033
 
 
-def test_calls_are_told_apart_by_what_they_do(traced):
-    bench, done, _ = traced
-    of = dict(bench.rows(done, "events", "name, kind || ' ' || category", _HOST))
-    assert of["hipDeviceSynchronize"] == "sync runtime" and of["hsa_signal_wait_scacquire"] == "sync hsa"
-    assert of["hipMalloc"] == "alloc runtime" and of["hsa_amd_memory_pool_allocate"] == "alloc hsa"
-    assert of["hipLaunchKernel"] == "api launch" and of["hipMemcpy"] == "api copy"
-    assert of["hsa_queue_create"] == "api init" and of["__hipRegisterFatBinary"] == "api module"
-    assert of["hipStreamCreate"] == "api runtime" and of["hsa_agent_get_info"] == "api hsa"
-
-
 def test_copies_and_allocations_have_direction_device_and_the_size_where_the_format_states_it(traced):
     bench, done, folder = traced
     sized = 65536 if not any(f.suffix == ".csv" for f in (bench.folder / "out").iterdir()) else None
@@ -87,24 +77,6 @@ def test_a_real_mi300x_lifts_kernels_from_the_signal_inside_to_the_launch(bench,
     calls = dict(bench.rows(done, "events", "correlation, name", _HOST))
     kernels = bench.column(done, "events", "correlation", "kind = 'kernel'")
     assert len(kernels) == 11 and {calls[c] for c in kernels} == {"hipLaunchKernel"}
-
-
-def test_a_database_of_rocprof_sys_has_calls_ranges_and_samples(bench, shared):
-    done = bench.load(shared / "rocprofv3" / "rocprof_sys_mi350x.db")
-    assert (bench.manifest(done).tool, done.arch, done.device) == ("rocprof-sys", "gfx950", "AMD Instinct MI350X")
-    counts = dict(bench.rows(done, "events", "kind, count(*)", "true GROUP BY kind"))
-    assert counts == {"api": 43, "alloc": 5, "kernel": 1, "copy": 2, "sample": 880}
-    assert bench.rows(done, "ranges", "source, count(*)", "true GROUP BY ALL") == [("rocprof-sys", 12)]
-    assert {t for (t,) in bench.rows(done, "events", "thread", _HOST + " AND name = 'hipMalloc'")} == {67979}
-    power = bench.rows(done, "events", "min(value), max(value), count(DISTINCT device_id), any_value(category)",
-                       "name = 'device_power'")  # fmt: skip
-    assert power == [(222.0, 253.0, 8, "W")]
-    assert bench.rows(done, "events", "direction, bytes, device_id", "kind = 'copy'") == [
-        ("h2d", 4000000, 2), ("d2h", 4000000, 2),
-    ]  # fmt: skip
-    calls = dict(bench.rows(done, "events", "correlation, name", "category IN ('launch', 'copy')"))
-    assert [calls[c] for c in bench.column(done, "events", "correlation", "kind = 'kernel'")] == ["hipLaunchKernel"]
-    assert all("KEY" not in str(row) for row in bench.rows(done, "events"))
 
 
 def test_a_name_that_holds_a_nul_is_inside_of_nothing(tmp_path):

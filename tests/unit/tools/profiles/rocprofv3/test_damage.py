@@ -1,4 +1,4 @@
-"""What no file of a case can be: a small window of the parser, large recordings and links out of the folder."""
+"""What no file of a case can be: large recordings and links out of the folder."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ import pytest
 from rooflens.tests.made.rocprofv3 import Launch, repeated, run
 
 RUN = run(*repeated(3, Launch("k(int, char)"), X_A=[1.0, 2.0, 3.0]))
-
-
-def test_json_larger_than_its_window_is_read(bench, writer, monkeypatch):
-    from rooflens.tools.profiles.parsing import json_stream
-
-    monkeypatch.setattr(json_stream, "_BLOCK", 7)
-    done = bench.load(writer.json("4711_results.json", RUN))
-    assert bench.column(done, "counters", "X_A") == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize("kind", ["json", "db"])

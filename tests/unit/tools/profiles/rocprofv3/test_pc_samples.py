@@ -17,37 +17,11 @@ from rooflens.tests.made.rocprofv3_samples import (
     SAMPLES,
     WAIT,
     At,
-    as_csv,
     as_json,
 )
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.find_hotspots import find_hotspots
-from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.profiles.parsing import spool
-
-
-def test_samples_of_the_host_trap_alone_tell_no_reasons_launches_or_kernels(bench: Any) -> None:
-    done = bench.load(as_csv(bench.folder / "whatever.csv"))
-    told = find_hotspots(bench.store, kernel="#1").notes
-    assert any(note.startswith("The samples contain no reasons") for note in told)
-    assert (done.kernels, done.dispatches) == (None, None), "samples alone tell neither"
-    columns, (row,) = (found := list_workloads(bench.store).table).columns, found.rows
-    assert [row[columns.index(name)] for name in ("kernels", "dispatches")] == [None, None]
-
-
-def test_samples_without_launches_are_listed_by_kernel(bench: Any) -> None:
-    file = as_json(bench.folder / "1_results.json")
-    document = json.loads(file.read_text())
-    document["rocprofiler-sdk-tool"][0]["buffer_records"]["kernel_dispatch"] = []
-    file.write_text(json.dumps(document))
-    done = bench.load(file)
-    assert (done.kernels, done.dispatches) == (1, None) and [call.tool for call in done.next] == ["find_hotspots"]
-    listed = list_workloads(bench.store, done.workload)
-    assert [dict(zip(listed.table.columns, row, strict=True)) for row in listed.table.rows] == [
-        {"rank": 1, "kernel": "dots", "samples": 1000, "cycles": None, "pct": 100.0, "instructions": 3}
-    ]
-    assert [call.tool for call in listed.next] == ["find_hotspots"]
-    assert list_workloads(bench.store, done.workload, by="launch").table.rows == listed.table.rows
 
 
 def test_samples_without_launches_are_compared_line_by_line(bench: Any) -> None:

@@ -101,19 +101,3 @@ def test_recorded_formats_agree(bench, shared):
     assert found["_results.db"] == found["_results.json"]
     assert [row[-1] for row in found["_results.db"]] == [0, 0, 0, 1024, 1024, 512, 2048, 0, 0]
     assert [row[:-1] for row in found["_results.db"]] == [row[:-1] for row in found["_kernel_trace.csv"]]
-
-
-def test_recorded_database_of_an_mi300x(bench, shared):
-    done = bench.load(shared / "rocprofv3" / "mi300x_fast_math" / "baseline.db")
-    assert (done.arch, done.device, done.dispatches) == ("gfx942", "AMD Instinct MI300X", 11)
-    assert bench.manifest(done).command == "./baseline" and bench.manifest(done).host == "node01"
-    assert set(bench.rows(done, "dispatches", "kernel, grid, workgroup_size, vgpr, agpr, sgpr, lds_bytes")) == {
-        ("transcendental_kernel(float*, int)", 65536, 256, 32, 0, 48, 0)
-    }
-    facts = bench.manifest(done).facts
-    assert (facts["cu_per_gpu"], facts["num_xcd"], facts["max_sclk"], facts["num_hbm_channels"]) == (304, 8, 2100, 128)
-
-
-def test_a_recorded_folder_with_default_names_is_read(bench, shared):
-    done = bench.load(shared / "rocprofv3" / "default_names")
-    assert (done.format, done.dispatches, done.kernels, done.arch) == ("rocprofv3", 9, 5, "gfx90a")

@@ -61,9 +61,9 @@ def _frames(bench, done, number):
     return bench.rows(done, "host_stacks", "function, file, line, module", f"stack = {number}")
 
 
-@pytest.mark.parametrize("column", ["call_stack", "extdata"])
-def test_samples_have_their_frames_from_either_column_with_what_is_inlined_in_them(bench, sampled, column):
-    done = bench.load(sampled(column=column))
+@pytest.mark.parametrize(("category", "column"), [("timer_sampling", "call_stack"), ("overflow_sampling", "extdata")])
+def test_samples_have_frames_and_what_is_inlined_in_them_and_are_no_calls(bench, sampled, category, column):
+    done = bench.load(sampled(category, column))
     rows = bench.rows(done, "host_samples", "start_ns, end_ns, samples, pid, thread, source, stack")
     half = 500_000
     assert [row[:6] for row in rows] == [
@@ -75,10 +75,6 @@ def test_samples_have_their_frames_from_either_column_with_what_is_inlined_in_th
         ("axpy", "/app/blas.cc", 30, "program"),
     ]  # fmt: skip
     assert [function for function, *_ in _frames(bench, done, rows[1][-1])] == ["main", "solve", "dot"]
-
-
-def test_frames_of_samples_are_neither_calls_nor_ranges(bench, sampled):
-    done = bench.load(sampled("overflow_sampling"))
     assert bench.rows(done, "events", "name", "name LIKE 'sampled%'") == []
     assert bench.rows(done, "ranges", "source, count(*)", "true GROUP BY ALL") == [("rocprof-sys", 12)]
 

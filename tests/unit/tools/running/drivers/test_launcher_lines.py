@@ -18,15 +18,6 @@ def lines(name: str, program: str, command: tuple[str, ...], out: str) -> dict[s
     return launcher_lines(programs.profiler(name), step, command)
 
 
-def test_the_profiler_stands_inside_the_launcher() -> None:
-    for name in programs.profilers():
-        found = lines(name, "prog", ("./app",), "run")
-        assert found["slurm"].startswith("srun --ntasks=RANKS ")
-        assert found["openmpi"].startswith("mpirun -n RANKS ")
-        assert found["torchrun"].startswith("torchrun --nproc-per-node=RANKS --no-python ")
-        assert all(line.endswith("./app") for line in found.values())
-
-
 def test_rocprofv3_names_its_files_by_rank_itself() -> None:
     line = lines("rocprofv3", "rocprofv3", COMMAND, "run")["slurm"]
     words = shlex.split(line)

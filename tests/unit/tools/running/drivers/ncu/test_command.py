@@ -7,7 +7,6 @@ import dataclasses
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound
-from rooflens.tools.running.drivers import registry
 from rooflens.tools.running.drivers.ncu.command import (
     cost,
     features,
@@ -17,7 +16,6 @@ from rooflens.tools.running.drivers.ncu.command import (
     progress,
     steps,
 )
-from rooflens.tools.running.drivers.registry import launcher_lines
 from rooflens.tools.running.job import Step
 from rooflens.tools.running.known_failures import explain_failure
 from rooflens.tools.running.request import ProfileRequest
@@ -44,23 +42,6 @@ def one(request: ProfileRequest) -> Step:
 def value(step: Step, option: str) -> str:
     assert step.argv.count(option) == 1 or option == "--metrics"
     return step.argv[step.argv.index(option) + 1]
-
-
-def test_one_run_measures_everything_and_the_time() -> None:
-    step = one(REQUEST)
-    assert value(step, "--metrics") == "gpu__time_duration.sum,smsp__inst_executed.sum,dram__bytes.sum"
-    assert step.counters == ("gpu__time_duration.sum", "smsp__inst_executed.sum", "dram__bytes.sum")
-    assert value(step, "--log-file") == "run/pass_1/raw.csv"
-    assert (value(step, "--page"), value(step, "--print-units"), value(step, "--clock-control")) == (
-        "raw",
-        "base",
-        "none",
-    )
-
-
-def test_the_command_stays_as_it_is_after_the_options() -> None:
-    step = one(dataclasses.replace(REQUEST, command=("--help", ";", "$(x)")))
-    assert step.argv[step.argv.index("--") + 1 :] == ("--help", ";", "$(x)")
 
 
 def test_caches_are_emptied_where_kernels_are_replayed_and_kept_where_the_program_is() -> None:
@@ -197,9 +178,3 @@ def test_hot_spots_cost_a_run_more_and_time_for_every_launch() -> None:
     assert with_lines.run_s == 2 * without.run_s and with_lines.launch_s > without.launch_s
     alone = cost(dataclasses.replace(asked, passes=()), 10.0)
     assert alone.launch_s == pytest.approx(with_lines.launch_s - without.launch_s)
-
-
-def test_many_ranks_write_a_report_each() -> None:
-    asked = dataclasses.replace(REQUEST, passes=(), hotspots=True)
-    lines = launcher_lines(registry.profiler("ncu"), one(asked), REQUEST.command)
-    assert all("--export run/hotspots/report_%h_%p" in line and "--log-file" not in line for line in lines.values())

@@ -17,15 +17,6 @@ REQUEST = ProfileRequest(
 )
 
 
-def test_one_input_file_and_one_result_per_run_with_times() -> None:
-    timing, first, second = V1.steps(REQUEST, V1.features_of(None), program="rocprof", out="run")
-    assert timing.argv == (
-        "rocprof", "--stats", "--timestamp", "on", "-o", "run/timing/results.csv", "./app", "-n", "8",
-    )  # fmt: skip
-    assert first.argv[1:7] == ("-i", "run/pass_1.txt", "--timestamp", "on", "-o", "run/pass_1/results.csv")
-    assert second.files == {"pass_2.txt": "pmc: GRBM_COUNT\n"}
-
-
 def test_the_accumulator_follows_its_level_and_channels_are_written_out() -> None:
     words = V1.steps(REQUEST, V1.features_of(None), program="rocprof", out="run")[1].files["pass_1.txt"].split()
     assert words[:4] == ["pmc:", "SQ_WAVES", "SQ_LEVEL_WAVES", "SQ_ACCUM_PREV_HIRES"]
