@@ -46,14 +46,6 @@ def achieved_gips(instructions: float, seconds: float, scale: int) -> float:
     return instructions / scale / 1e9 / seconds
 
 
-def paper_instructions(valu: float, salu: float) -> float:
-    """The paper's count: 4 x SQ_INSTS_VALU + SQ_INSTS_SALU (equation 1), to be divided by 64 as it does.
-
-    Recorded counters contradict it: SQ_INSTS_VALU is already summed over the SIMDs and counts once per wavefront.
-    """
-    return 4 * valu + salu
-
-
 def theory(key: str) -> ceilings.Ceilings:
     con = database.connect()
     try:
@@ -465,12 +457,6 @@ def test_every_collected_figure(shared: Path, store: Store, name: str, exact: in
     print(name, recomputed, dict(statuses))
     assert wrong == []
     assert (recomputed, sum(statuses.values())) == (exact, printed)
-
-
-def test_the_papers_count_of_instructions_is_kept_for_comparison() -> None:
-    assert paper_instructions(valu=100.0, salu=20.0) == 420.0
-    scaled = achieved_gips(paper_instructions(valu=3000.0, salu=500.0), 1e-6, 64)
-    assert scaled == pytest.approx((4 * 3000 + 500) / 64 / 1000)
 
 
 # -- the yAx exercise, whose counters are shipped as samples ------------------------------------

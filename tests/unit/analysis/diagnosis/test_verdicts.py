@@ -11,7 +11,7 @@ import pytest
 
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.diagnosis.gains import own_traffic, program_bound
+from rooflens.analysis.diagnosis.gains import program_bound
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -130,12 +130,6 @@ def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str,
     assert bounded >= 3
 
 
-def test_littles_law_tells_what_must_be_in_flight(found: dict[str, Diagnosis]) -> None:
-    """One load of 4 bytes a lane where device memory would take many times that."""
-    told = [f.claim for k in TRUTHS for f in found[k].findings if "Little" in f.claim]
-    assert told and all("bytes in flight per resident warp" in claim for claim in told)
-
-
 def test_nothing_is_said_of_a_share_of_next_to_nothing(found: dict[str, Diagnosis]) -> None:
     for kernel in family("hardly anything"):
         one = found[kernel]
@@ -148,40 +142,6 @@ def test_the_whole_program_gains_as_amdahl_says() -> None:
     assert program_bound(100.0, 3.0) == pytest.approx(3.0)
     assert program_bound(1.0, 1000.0) == pytest.approx(1 / 0.99001)
     assert program_bound(None, 2.0) is None and program_bound(50.0, None) is None
-
-
-def test_a_bound_names_the_traffic_that_it_takes_as_given(found: dict[str, Diagnosis]) -> None:
-    gather = next(
-        found[k] for k in family("gather") if DRAWN[k].demand.access == "INDIRECT" and "hbm" in TRUTHS[k].level
-    )
-    assert gather.verdict.own_traffic and "the least without reuse" in gather.verdict.own_traffic
-    assert own_traffic(None) is None
-
-
-def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:
-    """Signs that a share of a tiny whole would set off, each with the figure that keeps it quiet."""
-    whole = {
-        "scratch.some": "load.", "vl1d.uncoalesced": "load.", "vl1d.indirect": "load.", "vl1d.carveout": "load.",
-        "vl1d.translation": "load.vl1d", "lds.conflicts": "load.lds", "divergence.some": "load.issue",
-        "instruction_fetch.misses": "dispatch.duration_ns", "atomics.contention": "wait.", "scratch.traffic": "load.",
-        "fabric.remote": "load.hbm", "divergence.lanes": "load.", "instruction_fetch.stalls": "load.issue",
-    }  # fmt: skip
-    stated = {rule.id: rule for rule in rules.signals_and_rules()[1]}
-    assert all(part in stated[name].when for name, part in whole.items())
-
-
-def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_over_all(
-    shared: Path, tmp_path: Path
-) -> None:
-    store, shares = Store(tmp_path), {}
-    for case in ("vcopy", "synth_a"):
-        stored(store, shared / "workloads" / case / "MI200", case)
-        view = FigureRequest(by_kernel=True, quartiles=False)
-        shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
-    assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
-    assert all(value is not None and value > 60 for value in shares["synth_a"]), "small kernels on few addresses"
-    claims = [f.claim for d in diagnose(Workload.open(store, "vcopy"))[0] for f in d.findings]
-    assert not [claim for claim in claims if "channels" in claim]
 
 
 def test_work_that_falls_on_few_xcds_is_a_verdict_where_the_profile_tells_them_apart(

@@ -163,6 +163,12 @@ def test_verdict_and_shares_are_those_of_the_cause_that_was_built_in(case: str) 
         copies = [(e["start_ns"], e["end_ns"]) for e in mine if e["kind"] == "copy"]
         of = found.lanes[lane.number]
         assert (of.any, of.copies) == (union(both, start, end), union(copies, start, end))
+    assert not [doubt for doubt in found.doubts if "events" in doubt.of], "nothing is missing from the trace"
+    for finding in found.findings:
+        assert len(finding.gains) in (0, len(finding.advice))
+        for gain in finding.gains:
+            assert gain.upper is None or gain.upper <= (finding.speedup_bound or 1e9) + 1e-9
+            assert gain.expected is None or gain.upper is None or gain.expected <= gain.upper + 1e-9
 
 
 def test_copies_behind_kernels_are_neither_idle_nor_exposed() -> None:

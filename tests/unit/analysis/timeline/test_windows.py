@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.tests.support.timelines import Made
-from rooflens.tests.unit.analysis.timeline.test_made import CASES, MS, US, analysed_case, told
+from rooflens.tests.unit.analysis.timeline.test_made import MS, US, told
 
 
 def layers(count: int, start: int, made: Made | None = None) -> Made:
@@ -296,10 +296,3 @@ def test_steps_whose_lengths_differ_much_are_repetitions(tmp_path: Path) -> None
         assert analysed.steps is not None and analysed.steps.certain == certain
         word = "4 steady steps" if certain else "5 repetitions"
         assert word[1:] in analysed.findings[0].claim
-
-
-def test_every_claim_names_its_window() -> None:
-    for case in CASES:
-        _, analysed = analysed_case(case)
-        wall = f"({analysed.wall_ns / 1e6:.4g} ms"
-        assert all(wall in finding.claim for finding in analysed.findings if finding.falsify), case
