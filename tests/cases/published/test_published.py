@@ -83,11 +83,6 @@ def counted(store: Store, counters: dict[str, float]) -> roofline.RooflinePoint:
 # -- shipped figures, which need no other folder ------------------------------------------------
 
 
-@pytest.mark.parametrize(("key", "printed"), [("v100", "489.60"), ("mi60", "115.20"), ("mi100", "180.24")])
-def test_peaks_of_the_instruction_roofline_paper(key: str, printed: str) -> None:
-    assert f"{theory(key).value('issue'):.2f}" == printed
-
-
 # AMD and ENCCS, 2022: kernel, FLOP and bytes of an element, printed intensity, attainable under the measured ceilings.
 DECK = [("add", 1, 12, "0.083333", 115.225), ("mul", 1, 8, "0.125", 172.8375), ("triad", 2, 12, "0.166667", 230.45),
         ("fma", 2, 4, "0.5", 691.35), ("fma1024", 2048, 4, "512", 18977.7)]  # fmt: skip

@@ -7,6 +7,7 @@ import gzip
 import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -251,41 +252,44 @@ def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict
 COUNTED = ("smsp__", "sm__", "l1tex__", "lts__", "dram__", "pcie__", "idc__", "gcc__", "sass__")
 
 
-@pytest.fixture(scope="module")
-def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """stream_add of the recording as if its waves ended after two instructions: what the units count is zero."""
-    folder = tmp_path_factory.mktemp("idle")
+def altered(folder: Path, kernel: str, change: Callable[[dict[str, str]], None]) -> Store:
+    """A store with one kernel of the recording, named "made", of whose columns some were changed."""
     head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
-    row = next(r for r in rows if "stream_add" in r[head.index("Kernel Name")])
-    made = dict(zip(head, row, strict=True))
-    for name in head:
+    row = next(r for r in rows if kernel in r[head.index("Kernel Name")])
+    change(made := dict(zip(head, row, strict=True)))
+    with (folder / "made.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
+    store = Store(folder / "store")
+    import_profile(store, str(folder / "made.csv"), name="made")
+    return store
+
+
+def count_nothing(made: dict[str, str]) -> None:
+    """As if waves ended after two instructions: what the units count is zero."""
+    for name in made:
         if "cycles_elapsed" in name:
             made[name] = str(float(made[name].replace(",", "")) * 2850 / 857_184)
         elif name.startswith(COUNTED) and not name.endswith((".peak_sustained", ".per_second")):
             made[name] = "0"
     made["smsp__inst_executed.sum"] = str(2 * 2112 * 256 // 32)
     made["gpu__time_duration.sum"] = "2850"
-    with (folder / "idle.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
-    store = Store(folder / "store")
-    import_profile(store, str(folder / "idle.csv"), name="idle")
-    return store
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return altered(tmp_path_factory.mktemp("idle"), "stream_add", count_nothing)
 
 
 def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that_they_lack(
     h200: dict[str, Diagnosis], tmp_path: Path
 ) -> None:
     """tensor_f16 of the recording as if its products were FP64, of which the tensor cores do a sixteenth as many."""
-    head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
-    row = next(r for r in rows if "tensor_f16" in r[head.index("Kernel Name")])
-    made = dict(zip(head, row, strict=True))
     f16, f64 = (f"sm__ops_path_tensor_src_{kind}.sum" for kind in ("fp16", "fp64"))
-    made |= {f64: str(float(made[f16].replace(",", "")) / 16), f16: "0"}
-    with (tmp_path / "f64.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
-    store = Store(tmp_path / "store")
-    import_profile(store, str(tmp_path / "f64.csv"), name="f64")
-    (one,) = diagnose(Workload(store, store.resolve("f64")))[0]
+
+    def of_doubles(made: dict[str, str]) -> None:
+        made |= {f64: str(float(made[f16].replace(",", "")) / 16), f16: "0"}
+
+    (one,) = diagnose(Workload.open(altered(tmp_path, "tensor_f16", of_doubles), "made"))[0]
     texts = {
         name: " ".join(a.do for a in d.findings[0].advice) for name, d in (("f64", one), ("f16", h200["tensor_f16"]))
     }
@@ -297,11 +301,8 @@ def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that
 def test_the_kernel_of_a_library_gets_no_advice_about_its_code(h200: dict[str, Diagnosis], tmp_path: Path) -> None:
     """fp32_fma of the recording under the name of a product of cuBLAS."""
     name = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_aligna4_alignc4"
-    text = gzip.decompress(RECORDING.read_bytes()).decode()
-    (tmp_path / "gemm.csv").write_text(re.sub(r'"[^"]*fp32_fma[^"]*"', f'"{name}"', text))
-    store = Store(tmp_path / "store")
-    import_profile(store, str(tmp_path / "gemm.csv"), name="gemm")
-    (one,) = diagnose(Workload(store, store.resolve("gemm")), kernel="xmma")[0]
+    store = altered(tmp_path, "fp32_fma", lambda made: made.update({"Kernel Name": name}))
+    (one,) = diagnose(Workload.open(store, "made"))[0]
     own = h200["fp32_fma"]
     assert (one.verdict.subsystem, len(one.findings)) == (own.verdict.subsystem, len(own.findings))
     advice = [advice for finding in one.findings for advice in finding.advice]
@@ -325,7 +326,7 @@ def test_a_kernel_at_the_balance_point_is_limited_by_both_units_at_once(shared: 
 
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:
-    (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
+    (one,) = diagnose(Workload.open(idle, "made"))[0]
     assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == evidence.CONFIDENT
     assert one.verdict.speedup_bound is None and one.next_counters == []
     (finding,) = one.findings
@@ -335,7 +336,7 @@ def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store
 
 
 def test_a_short_kernel_whose_instructions_were_not_counted_has_no_certain_verdict(idle: Store) -> None:
-    manifest = idle.resolve("idle")
+    manifest = idle.resolve("made")
     known = [c for c in manifest.counters if not c.startswith(("smsp__inst_executed.", "sm__inst_executed."))]
     (one,) = diagnose(Workload(idle, manifest.model_copy(update={"counters": known})))[0]
     assert one.verdict.confidence < evidence.CONFIDENT

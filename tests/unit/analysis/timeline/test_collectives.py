@@ -18,7 +18,6 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests.made.chrome import complete, trace, write
 from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, publish
-from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
 
 US = 1_000
@@ -149,15 +148,3 @@ def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_
     sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
     size = 2 * (1 << 20)
     assert sql_rows(store, sql) == [["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]]
-
-
-def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:
-    made = Made()
-    for rank, length in ((0, 40), (1, 10)):
-        collective(made, rank, 40 - length, length)
-    store = Store(tmp_path)
-    publish(store, made)
-    table = compute_timeline(store).collectives
-    (row,) = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    assert (row["mb"], row["ms"], row["transfer_ms"], row["waited_pct"]) == (4.194304, 0.05, 0.01, 60.0)
-    assert row["busbw_gbs"] == 419.4
