@@ -168,11 +168,3 @@ def test_bytes_of_memory_have_one_name_on_every_gpu(name: str) -> None:
 def test_a_formula_that_does_not_parse_is_named() -> None:
     with pytest.raises(BadInput, match=r"1 \+"):
         references(["1 +"])
-
-
-@pytest.mark.parametrize("target", CDNA)
-def test_every_fact_has_unit_and_source(target: str) -> None:
-    gpu = targets.gpu(target)
-    assert gpu.facts and not gpu.validated_on_hardware
-    assert [n for n, f in gpu.facts.items() if not f.unit or len(f.source) < 8] == []
-    assert gpu.counter_limits["SQ"] == 8

@@ -108,17 +108,6 @@ def test_strides_and_dense_accesses_are_not_taken_for_gathers(name: str, found: 
         assert "indirect" not in " ".join(f.claim for f in found[kernel].findings), kernel
 
 
-def test_every_verdict_that_stands_on_stalls_has_a_bound_and_says_what_comes_next(
-    found: dict[str, Diagnosis],
-) -> None:
-    waiting = [d.findings[0] for d in found.values() if d.verdict.bound == "latency" and d.findings]
-    stalls = [f for f in waiting if f.subsystem in ("latency", "barrier", "occupancy") and "%" in f.claim]
-    assert len(stalls) > 20
-    for finding in stalls:
-        assert finding.speedup_bound is not None and finding.speedup_bound >= 1
-        assert finding.then and "is the next limit" in finding.then
-
-
 def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str, Diagnosis]) -> None:
     bounded = 0
     for one in found.values():

@@ -93,14 +93,6 @@ def test_events_that_were_not_counted_leave_figures_empty_with_the_reason(tmp_pa
     assert absent.value is None and "cache-misses missing" in str(absent.reason)
 
 
-def test_runs_are_weighed_by_their_work(tmp_path: Path) -> None:
-    runs = [
-        {"duration_ns": 1e9, "branches": 100.0, "branch-misses": 10.0},
-        {"duration_ns": 1e9, "branches": 900.0, "branch-misses": 0.0},
-    ]
-    assert value(publish(tmp_path, runs), "instruction_fetch.branch_miss_rate_pct").value == pytest.approx(1)
-
-
 def test_there_are_no_rooflines_and_no_waves_and_both_are_said(tmp_path: Path) -> None:
     store = publish(tmp_path, [{"duration_ns": 1e9, "cycles": 1.0}])
     with pytest.raises(NotFound, match="no roofline formulas for cpu"):

@@ -103,11 +103,6 @@ def test_a_dispatch_without_timing_has_no_rate_but_the_others_do(tmp_path: Path)
     assert figure.n == 1
 
 
-def test_a_counter_that_is_null_in_some_dispatches_takes_its_partner_out_too(tmp_path: Path) -> None:
-    store = build(tmp_path, [dispatch(None, None), dispatch(50, 100)])
-    assert one(store, "l2.hit_rate_pct").value == pytest.approx(50)
-
-
 def test_above_100_percent_is_reported_not_clamped(tmp_path: Path) -> None:
     store = build(tmp_path, [dispatch(1, 100, GRBM_GUI_ACTIVE=100.0, TCC_BUSY_sum=50_000.0, TCC_CYCLE_sum=1000.0)])
     figure = one(store, "l2.utilization_pct")

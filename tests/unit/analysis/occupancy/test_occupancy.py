@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue import targets
 from rooflens.analysis.occupancy import Occupancy, occupancy
-from rooflens.analysis.occupancy.rule import rule_of, targets_with_occupancy
+from rooflens.analysis.occupancy.rule import rule_of
 from rooflens.tests import DATA
 
 NVIDIA = ("sm_70", "sm_80", "sm_90")
@@ -272,13 +271,3 @@ def test_impossible_numbers_are_refused_with_what_is_allowed(changes: dict[str, 
 def test_an_unknown_gpu_names_near_ones() -> None:
     with pytest.raises(NotFound, match="gfx90a"):
         occupancy("gfx90b", vgprs=32, workgroup_size=256)
-
-
-def test_every_number_of_every_rule_has_unit_and_source() -> None:
-    assert set(targets_with_occupancy()) >= {*AMD, *NVIDIA}
-    for target in targets_with_occupancy():
-        facts = targets.gpu(target).occupancy
-        assert facts
-        stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]
-        assert len(stated) >= 12
-        assert [v for v in stated if len(v["source"]) < 8 or not v.get("unit", "-")] == []

@@ -50,11 +50,6 @@ def test_launches_without_execution_are_counted_and_located(tmp_path: Path, miss
     assert all("lost_launches" in (f["reason"] or "") for f in analysed.figures if f["value"] is not None)
 
 
-def test_threads_whose_launches_are_missing_are_counted(tmp_path: Path) -> None:
-    analysed = told(tmp_path, without(busy(threads=4), {n for n in range(100) if n % 4}))
-    assert "by 3 threads" in analysed.doubts[0].text
-
-
 def test_a_single_missing_launch_of_many_is_no_doubt(tmp_path: Path) -> None:
     assert doubt_codes(told(tmp_path, without(busy(200), {70}))) == []
 

@@ -24,17 +24,6 @@ def test_a_machine_on_which_everything_takes_30_times_as_long_gets_the_same_verd
     assert found.verdict.height == height, shares(found)
 
 
-def test_a_launch_that_takes_30_times_as_long_is_no_synchronisation(tmp_path: Path) -> None:
-    """Kernels of 3 us, each launched in 150 us and started 30 us after that."""
-    made, t = Made(), 0
-    for i in range(500):
-        made.launch(f"k{i % 10}", (t, t + 150 * US), (t + 180 * US, t + 183 * US))
-        t += 190 * US
-    found = told(tmp_path, made)
-    assert found.verdict.height == "launch" and found.verdict.confidence > 0.9
-    assert launch_ns(found.trace) == 150 * US
-
-
 def test_a_wait_that_is_long_for_that_machine_stays_a_wait(tmp_path: Path) -> None:
     made, t = Made(), 0
     for i in range(500):
