@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.tests import SHARED
-from rooflens.tests.unit.analysis.diagnosis.test_account import RECORDED, check_accounts
+from rooflens.tests.unit.analysis.diagnosis.test_account import check_accounts
 
 FOLDERS = ("workloads", "workloads38", "ncu", "rocprofv3", "pc_sampling", "source_lines", "public")
 ENDINGS = (".csv", ".csv.gz", ".ncu-rep", ".ncu-rep.gz", ".db", "ncu_metrics.json")
@@ -24,12 +24,10 @@ def profiles(folder: Path) -> list[Path]:
     return [path for path in files if not OF_OTHER_TOOLS & set(path.parts)]
 
 
-OTHERS = [
-    path for folder in FOLDERS for path in profiles(SHARED / folder) if str(path.relative_to(SHARED)) not in RECORDED
-]
+EVERY = [path for folder in FOLDERS for path in profiles(SHARED / folder)]
 
 
-@pytest.mark.parametrize("path", OTHERS, ids=lambda p: "/".join(p.parts[-2:]))
+@pytest.mark.parametrize("path", EVERY, ids=lambda p: "/".join(p.parts[-2:]))
 def test_the_accounts_of_every_recorded_profile_add_up_or_are_contradictory(path: Path, tmp_path: Path) -> None:
     check_accounts(tmp_path, path)
 

@@ -23,8 +23,6 @@ from rooflens.tests.unit.analysis.timeline.test_operators import US, analysed, c
 NORMALISATION = "perf_model/normalization/normalization_layer_test"
 BERT = "gaunernst_bert-small-uncased__1016001"
 REPORTS = {
-    "bert_h100/GEMM.csv": (f"bert_h100/{BERT}", 4, 1e-4),
-    "bert_h100/SDPA_fwd.csv": (f"bert_h100/{BERT}", 1, 1e-4),
     "bert_h100/unified_perf_summary.csv": (f"bert_h100/{BERT}", 6, 1e-4),
     "bert_mi300/GEMM.csv": (f"bert_mi300/{BERT}", 4, 1e-4),
     "bert_mi300/SDPA_fwd.csv": (f"bert_mi300/{BERT}", 1, 1e-4),

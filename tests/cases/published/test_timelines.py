@@ -89,14 +89,6 @@ def test_shares_are_those_of_an_independent_computation_from_the_file(shared: Pa
     )
 
 
-def test_a_decode_step_that_waits_is_not_described_by_its_layers(shared: Path, tmp_path: Path) -> None:
-    """97.94 % idle: the layers of the one graph are no steps."""
-    result = analysed(shared / "public/tracelens/sglang_decode/sglang_Qwen3-8B_decode.json.gz", Store(tmp_path))
-    assert result.selected == "work" and result.idle_pct == pytest.approx(97.94, abs=POINTS)
-    assert result.verdict.height == "waiting" and result.verdict.confidence <= 0.5
-    assert "the time between its first and last work (473.7 ms)" in result.findings[0].claim
-
-
 def test_a_sampled_trace_is_named_and_its_communication_is_the_published_share(shared: Path, tmp_path: Path) -> None:
     """HTA: 27.6 % of the span is communication beside which nothing computes."""
     result = analysed(shared / "public/hta/sampled_rank-0.json.gz", Store(tmp_path))

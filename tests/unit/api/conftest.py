@@ -9,6 +9,7 @@ import pytest
 
 import rooflens
 from rooflens.analysis.store.store import Store
+from rooflens.tests.support.recordings import stored
 
 
 @pytest.fixture(scope="session")
@@ -22,7 +23,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> rooflens.OpenStore:
     """Further samples: one with launches of several kernels, one with registers, one with samples of lines."""
     made = rooflens.open(tmp_path_factory.mktemp("shipped"))
     for name in ("matmul_fp64", "clover", "h200_lines"):
-        made.import_profile(rooflens.samples()[name], name=name, tags=["sample"])
+        stored(Store(made.root), rooflens.samples()[name], name)
     return made
 
 

@@ -156,19 +156,3 @@ def test_a_plan_holds_commands_and_their_files(store: rooflens.OpenStore) -> Non
     assert plan.df("files")["text"].all()
     with pytest.raises(rooflens.Problem, match="has no argument 'comand'"):
         store.plan("gfx90a", comand=["./app"])
-
-
-def test_occupancy_of_numbers_needs_no_workload(store: rooflens.OpenStore) -> None:
-    found = store.occupancy("gfx90a", vgprs=44, lds_bytes=24 * 1024, workgroup_size=256)
-    assert found.waves_per_cu == 8 and found.limiters == ["lds"] and found.df("limits")["waves_per_cu"].max() == 64
-    with pytest.raises(rooflens.Problem, match="no picture"):
-        found.plot()
-
-
-def test_an_experiment_is_kept_in_the_log(tmp_path: Path) -> None:
-    store = rooflens.open(tmp_path / "store")
-    for name in ("yax_before", "yax_after"):
-        store.import_profile(rooflens.samples()[name], name=name)
-    found = store.compare("yax_before", "yax_after", hypothesis="fewer bytes", change="row loop")
-    assert found.result.logged
-    assert list(store.sql("FROM log").df()["change"]) == ["row loop"]

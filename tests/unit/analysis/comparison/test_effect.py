@@ -49,7 +49,7 @@ def test_the_floor_of_repeated_launches_is_what_ten_runs_differ_by() -> None:
     assert RUNS_DIFFER - 0.002 < apart < RUNS_DIFFER
 
 
-@pytest.mark.parametrize("n", [5, 10, 40])
+@pytest.mark.parametrize("n", [5, 40])
 def test_identical_code_with_noise_and_runs_that_differ_is_not_called_changed(n: int) -> None:
     rng = np.random.default_rng(n)
     wrong = 0

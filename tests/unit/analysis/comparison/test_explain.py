@@ -57,7 +57,7 @@ def test_a_resource_that_never_binds_gets_nothing_and_a_switch_is_shared() -> No
 
 def test_terms_add_up_exactly_for_any_counters(store: Store) -> None:
     rng = random.Random(11)
-    for _ in range(8):
+    for _ in range(4):
         sides = [
             traffic(rng.uniform(0.1, 3)) | flop(rng.uniform(1e8, 1e11))
             | {"GRBM_GUI_ACTIVE": rng.uniform(1e6, 3e6), "SQ_LEVEL_WAVES_ACCUM": rng.uniform(1e8, 1e10)}
@@ -104,11 +104,3 @@ def test_without_a_device_bytes_are_still_a_term(store: Store) -> None:
         "hbm_bytes",
         "achieved rate",
     ]
-
-
-def test_the_samples_add_up(samples: Store) -> None:
-    found = compare(
-        Workload(samples, samples.resolve("yax_before")), Workload(samples, samples.resolve("yax_after"))
-    ).pairs[0]
-    assert added(found)[0] == pytest.approx(392003 - 13164269, rel=1e-12)
-    assert {t.name: round(t.factor, 3) for t in found.terms} == {"hbm_bytes": 0.016, "achieved rate": 1.902}

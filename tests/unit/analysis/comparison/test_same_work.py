@@ -63,10 +63,6 @@ def test_fewer_operations_may_be_operations_of_a_type_that_was_not_counted(store
     assert less.work.answer == "no", "no type of operation explains a hundredth of the data"
 
 
-def test_a_tenth_fewer_operations_are_not_decided(store: Store) -> None:
-    assert pair(store, flop(1e10), flop(0.9e10)).work.answer == "unknown"
-
-
 def test_the_same_number_of_operations_in_another_precision_is_not_the_same(store: Store) -> None:
     single = flop(0) | {"SQ_INSTS_VALU_ADD_F32": 1e10 / 64}
     found = pair(store, flop(1e10), single)
@@ -113,7 +109,7 @@ def test_the_extra_adds_of_a_reduction_are_no_other_work_for_the_same_data(store
     assert (twice.work.answer, twice.verdict) == ("probably_not", "inconclusive")
 
 
-@pytest.mark.parametrize("factor", [0.7, 1.6, 4.0])
+@pytest.mark.parametrize("factor", [0.7, 4.0])
 def test_a_check_that_passed_leaves_other_operations_a_speed_up(store: Store, factor: float) -> None:
     found = pair(store, flop(1e10), flop(1e10 * factor), checked=True)
     assert (found.work.answer, found.verdict) == ("probably", "improved") and "check passed" in found.work.why

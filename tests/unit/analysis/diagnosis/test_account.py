@@ -14,7 +14,6 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, diagnose_a
 from rooflens.analysis.rooflines.loads import Load
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests import ROOT
 from rooflens.tests.support.recordings import stored
 from rooflens.tools.answers.verdict_text import diagnosis_blocks
 from rooflens.tools.import_profile import import_profile
@@ -55,25 +54,10 @@ def diagnosed(folder: Path, values: dict[str, float]) -> Diagnosis:
     return one
 
 
-def test_the_parts_of_every_kernel_add_up_and_none_is_negative(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    stored(store, ROOT / "server" / "samples" / "h200_kernels", "h200_kernels")
-    diagnoses = diagnose(Workload.open(store, "h200_kernels"))[0]
-    assert all(one.device_time and one.wave_time for one in diagnoses)
-    for account in (account for one in diagnoses for account in (one.device_time, one.wave_time)):
-        assert sum(part.pct or 0.0 for part in account) == pytest.approx(100, abs=0.5)
-        assert all(part.pct is not None and part.pct >= 0 for part in account)
-
-
 RECORDED = (
     "workloads/vcopy/MI200", "workloads/multikernel/MI200", "workloads38/vcopy__RDNA35_HALO", "ncu/small_raw.csv",
 )  # fmt: skip
 """Recorded profiles of both vendors; tests/oracle reads all of them."""
-
-
-@pytest.mark.parametrize("path", RECORDED)
-def test_the_accounts_of_recorded_profiles_add_up_or_are_contradictory(path: str, tmp_path: Path, shared: Path) -> None:
-    assert check_accounts(tmp_path, shared / path)
 
 
 def check_accounts(folder: Path, path: Path) -> int:
@@ -158,12 +142,10 @@ def test_without_its_counters_there_is_no_account() -> None:
 
 
 def test_amd_waiting_is_divided_by_level_where_latencies_were_counted(tmp_path: Path, shared: Path) -> None:
-    """MI200 counts every level, MI300X no latency of L2, MI100 nothing in flight, RDNA no levels."""
+    """MI200 counts every level, MI100 nothing in flight."""
     expected = {
         "workloads/vcopy/MI200": {"memory_latency", "l2_latency", "l1_latency", "lds_latency", "scalar_data"},
-        "workloads/vcopy/MI300X_A1": {"memory_latency", "cache_latency", "lds_latency", "scalar_data"},
         "workloads/vcopy/MI100": {"dependency"},
-        "workloads38/vcopy__RDNA35_HALO": {"memory_counters", "instruction_fetch", "barrier"},
     }
     for number, (path, waiting) in enumerate(expected.items()):
         (_, parts) = accounts_of(tmp_path / str(number), shared / path)

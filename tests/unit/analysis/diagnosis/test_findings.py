@@ -7,12 +7,12 @@ import gzip
 import random
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from rooflens.analysis.base import database
-from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.diagnosis import evidence
 from rooflens.analysis.diagnosis.evidence import gather
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
@@ -50,7 +50,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("diagnosis"))
     stored(store, RECORDING, "h200")
     stored(store, ROOT / "tests" / "data" / "h200_frameworks.csv.gz", "frameworks")
-    for name in ("yax_before", "yax_after", "matmul_fp64", "clover"):
+    for name in ("yax_before", "yax_after"):
         stored(store, SAMPLES / name, name)
     return store
 
@@ -64,9 +64,7 @@ def h200(store: Store) -> dict[str, Diagnosis]:
 def recorded(store: Store, shared: Path) -> Store:
     """The store with profiles of the shared folder added."""
     stored(store, shared / "ncu" / "h200_labelled_raw.csv", "labelled")
-    for case, model in (("vcopy", "MI100"), ("vcopy", "MI200"), ("mixbench", "MI200")):
-        stored(store, shared / "workloads" / case / model, f"{case}_{model}")
-    for case, model in (("join_type_grid", "MI300A_A1"), ("ipblocks_SQ", "MI200"), ("multikernel", "MI200")):
+    for case, model in (("vcopy", "MI200"), ("join_type_grid", "MI300A_A1"), ("multikernel", "MI200")):
         stored(store, shared / "workloads" / case / model, f"{case}_{model}")
     return store
 
@@ -93,13 +91,6 @@ def test_labelled_kernels_get_the_right_subsystem_first(recorded: Store, shared:
         verdict = found[row["kernel"]].verdict
         assert verdict.subsystem in row["acceptable_labels"].split("|"), row["kernel"]
         assert verdict.confidence >= evidence.CONFIDENT, row["kernel"]
-
-
-@pytest.mark.parametrize("workload", ["vcopy_MI100", "vcopy_MI200"])
-def test_a_vector_copy_on_amd_is_bound_by_memory(workload: str, recorded: Store) -> None:
-    (one,) = diagnose(Workload(recorded, recorded.resolve(workload)))[0]
-    assert (one.verdict.subsystem, one.verdict.bound) == ("hbm", "memory")
-    assert one.verdict.confidence >= evidence.CONFIDENT
 
 
 def test_memory_is_held_against_the_data_sheet_where_the_profile_contradicts_it(recorded: Store) -> None:
@@ -145,37 +136,9 @@ def test_reads_from_the_host_are_the_limit_where_they_are_a_part_of_all_bytes(
     assert one.verdict.subsystem == subsystem
 
 
-def test_mixbench_moves_from_memory_to_arithmetic_with_its_intensity(recorded: Store) -> None:
-    found = diagnose(Workload(recorded, recorded.resolve("mixbench_MI200")))[0]
-    assert all(d.verdict.subsystem == "valu" for d in found[:30]), "most operations per byte"
-    assert sum(d.verdict.subsystem == "hbm" for d in found) >= 20
-
-
-def test_yax_waits_in_the_vector_l1_and_says_that_this_is_not_certain(store: Store) -> None:
-    (one,) = diagnose(Workload(store, store.resolve("yax_before")))[0]
-    assert one.verdict.subsystem == "vl1d"
-    assert one.verdict.confidence < evidence.CONFIDENT, "no counter of the SQ is in the print"
-    assert {s for r in one.next_counters for s in r.decides} >= {"occupancy", "valu", "latency"}
-    assert all(r.passes >= 1 and r.metrics for r in one.next_counters)
-
-
-def test_low_intensity_alone_is_no_memory_bound(store: Store) -> None:
-    found = diagnosed(store, store.resolve("matmul_fp64"))
-    naive = found["matmul_naive_4096"]
-    # 1.3 FLOP per byte, far left of the ridge, and 10 % of the bandwidth: nothing may be concluded.
-    assert naive.verdict.subsystem == "unknown" and naive.verdict.confidence == 0
-    assert naive.next_counters
-    assert found["rocblas_dgemm_4096"].verdict.subsystem == "matrix"
-
-
 def test_the_faulty_version_is_not_called_a_memory_limit(store: Store) -> None:
     (one,) = diagnose(Workload(store, store.resolve("yax_after")))[0]
     assert one.verdict.subsystem == "unknown"
-
-
-def test_a_launch_without_counters_is_refused_in_words(store: Store) -> None:
-    with pytest.raises(BadInput, match="no counters"):
-        diagnose(Workload(store, store.resolve("clover")))
 
 
 def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
@@ -194,18 +157,6 @@ def test_figures_that_cannot_be_decide_nothing(recorded: Store) -> None:
             for s in one.undecided
         )
         assert not one.next_counters, "everything was collected"
-
-
-def test_a_share_of_more_than_its_whole_decides_nothing_and_is_told(recorded: Store, shared: Path) -> None:
-    """Waves that wait 17 times as long as they live: counters of replays that did different work were divided."""
-    import_profile(recorded, str(shared / "workloads" / "synth_a" / "MI200"), name="synth_a_MI200")
-    (one,), _ = diagnose(Workload(recorded, recorded.resolve("synth_a_MI200")), kernel="synth_kernel_3")
-    assert one.verdict.confidence < evidence.CONFIDENT
-    assert [
-        s
-        for s in one.undecided
-        if s.startswith("Share of the waves' lifetime spent waiting for data (wait.data): 1765 %")
-    ]
 
 
 @pytest.mark.parametrize(("pct", "status", "met"), [(103.0, "suspect", True), (346.0, "impossible", None)])
@@ -259,22 +210,9 @@ def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: i
                 assert one.next_counters, (one.kernel, gone)
 
 
-@pytest.mark.parametrize(("name", "rounds"), [("h200", 1), ("yax_before", 5)])
-def test_taking_counters_away_never_gives_another_confident_verdict(name: str, rounds: int, store: Store) -> None:
-    check_that_less_is_never_surer(store, name, rounds, 1)
-
-
-@pytest.mark.parametrize(("name", "rounds"), [("labelled", 1), ("vcopy_MI200", 5)])
-def test_the_same_holds_for_recordings_of_both_vendors(name: str, rounds: int, recorded: Store) -> None:
-    check_that_less_is_never_surer(recorded, name, rounds, 7)
-
-
-def test_the_counters_asked_for_make_it_certain(store: Store) -> None:
-    manifest = store.resolve("h200")
-    less = manifest.model_copy(update={"counters": [c for c in manifest.counters if not c.startswith("dram__")]})
-    one = {function(d.kernel): d for d in diagnose(Workload(store, less))[0]}["stream_add"]
-    assert one.verdict.confidence < evidence.CONFIDENT
-    assert any("hbm.utilization_pct" in r.metrics and "hbm" in r.decides for r in one.next_counters)
+@pytest.mark.parametrize(("name", "rounds"), [("h200", 1), ("yax_before", 3), ("vcopy_MI200", 3)])
+def test_taking_counters_away_never_gives_another_confident_verdict(name: str, rounds: int, recorded: Store) -> None:
+    check_that_less_is_never_surer(recorded, name, rounds, 1)
 
 
 def test_bounds_are_never_below_one_and_a_saturated_kernel_has_little_to_gain(h200: dict[str, Diagnosis]) -> None:
@@ -306,41 +244,44 @@ def test_advice_names_what_made_the_next_version_of_the_ladder_faster(h200: dict
 COUNTED = ("smsp__", "sm__", "l1tex__", "lts__", "dram__", "pcie__", "idc__", "gcc__", "sass__")
 
 
-@pytest.fixture(scope="module")
-def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """stream_add of the recording as if its waves ended after two instructions: what the units count is zero."""
-    folder = tmp_path_factory.mktemp("idle")
+def altered(folder: Path, kernel: str, change: Callable[[dict[str, str]], None]) -> Store:
+    """A store with one kernel of the recording, named "made", of whose columns some were changed."""
     head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
-    row = next(r for r in rows if "stream_add" in r[head.index("Kernel Name")])
-    made = dict(zip(head, row, strict=True))
-    for name in head:
+    row = next(r for r in rows if kernel in r[head.index("Kernel Name")])
+    change(made := dict(zip(head, row, strict=True)))
+    with (folder / "made.csv").open("w", newline="") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
+    store = Store(folder / "store")
+    import_profile(store, str(folder / "made.csv"), name="made")
+    return store
+
+
+def count_nothing(made: dict[str, str]) -> None:
+    """As if waves ended after two instructions: what the units count is zero."""
+    for name in made:
         if "cycles_elapsed" in name:
             made[name] = str(float(made[name].replace(",", "")) * 2850 / 857_184)
         elif name.startswith(COUNTED) and not name.endswith((".peak_sustained", ".per_second")):
             made[name] = "0"
     made["smsp__inst_executed.sum"] = str(2 * 2112 * 256 // 32)
     made["gpu__time_duration.sum"] = "2850"
-    with (folder / "idle.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
-    store = Store(folder / "store")
-    import_profile(store, str(folder / "idle.csv"), name="idle")
-    return store
+
+
+@pytest.fixture(scope="module")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return altered(tmp_path_factory.mktemp("idle"), "stream_add", count_nothing)
 
 
 def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that_they_lack(
     h200: dict[str, Diagnosis], tmp_path: Path
 ) -> None:
     """tensor_f16 of the recording as if its products were FP64, of which the tensor cores do a sixteenth as many."""
-    head, units, *rows = csv.reader(gzip.decompress(RECORDING.read_bytes()).decode().splitlines())
-    row = next(r for r in rows if "tensor_f16" in r[head.index("Kernel Name")])
-    made = dict(zip(head, row, strict=True))
     f16, f64 = (f"sm__ops_path_tensor_src_{kind}.sum" for kind in ("fp16", "fp64"))
-    made |= {f64: str(float(made[f16].replace(",", "")) / 16), f16: "0"}
-    with (tmp_path / "f64.csv").open("w", newline="") as file:
-        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([head, units, [made[name] for name in head]])
-    store = Store(tmp_path / "store")
-    import_profile(store, str(tmp_path / "f64.csv"), name="f64")
-    (one,) = diagnose(Workload(store, store.resolve("f64")))[0]
+
+    def of_doubles(made: dict[str, str]) -> None:
+        made |= {f64: str(float(made[f16].replace(",", "")) / 16), f16: "0"}
+
+    (one,) = diagnose(Workload.open(altered(tmp_path, "tensor_f16", of_doubles), "made"))[0]
     texts = {
         name: " ".join(a.do for a in d.findings[0].advice) for name, d in (("f64", one), ("f16", h200["tensor_f16"]))
     }
@@ -352,11 +293,8 @@ def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that
 def test_the_kernel_of_a_library_gets_no_advice_about_its_code(h200: dict[str, Diagnosis], tmp_path: Path) -> None:
     """fp32_fma of the recording under the name of a product of cuBLAS."""
     name = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_ffma_aligna4_alignc4"
-    text = gzip.decompress(RECORDING.read_bytes()).decode()
-    (tmp_path / "gemm.csv").write_text(re.sub(r'"[^"]*fp32_fma[^"]*"', f'"{name}"', text))
-    store = Store(tmp_path / "store")
-    import_profile(store, str(tmp_path / "gemm.csv"), name="gemm")
-    (one,) = diagnose(Workload(store, store.resolve("gemm")), kernel="xmma")[0]
+    store = altered(tmp_path, "fp32_fma", lambda made: made.update({"Kernel Name": name}))
+    (one,) = diagnose(Workload.open(store, "made"))[0]
     own = h200["fp32_fma"]
     assert (one.verdict.subsystem, len(one.findings)) == (own.verdict.subsystem, len(own.findings))
     advice = [advice for finding in one.findings for advice in finding.advice]
@@ -380,7 +318,7 @@ def test_a_kernel_at_the_balance_point_is_limited_by_both_units_at_once(shared: 
 
 
 def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store) -> None:
-    (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
+    (one,) = diagnose(Workload.open(idle, "made"))[0]
     assert one.verdict.subsystem == "dispatch" and one.verdict.confidence == evidence.CONFIDENT
     assert one.verdict.speedup_bound is None and one.next_counters == []
     (finding,) = one.findings
@@ -390,23 +328,11 @@ def test_a_kernel_that_does_nothing_is_told_so_before_any_rule_fires(idle: Store
 
 
 def test_a_short_kernel_whose_instructions_were_not_counted_has_no_certain_verdict(idle: Store) -> None:
-    manifest = idle.resolve("idle")
+    manifest = idle.resolve("made")
     known = [c for c in manifest.counters if not c.startswith(("smsp__inst_executed.", "sm__inst_executed."))]
     (one,) = diagnose(Workload(idle, manifest.model_copy(update={"counters": known})))[0]
     assert one.verdict.confidence < evidence.CONFIDENT
     assert any("dispatch.instructions_per_wave" in request.metrics for request in one.next_counters)
-
-
-def test_shares_of_nothing_are_no_evidence_and_nothing_to_collect(h200: dict[str, Diagnosis]) -> None:
-    """fp32_fma loads nothing: its hit rates are 0/0, and no request asks for what was counted."""
-    one = h200["fp32_fma"]
-    assert one.verdict.subsystem == "valu" and one.verdict.confidence >= evidence.CONFIDENT
-    assert one.next_counters == []
-
-
-def test_misses_from_the_host_need_misses(idle: Store) -> None:
-    (one,) = diagnose(Workload(idle, idle.resolve("idle")))[0]
-    assert "fabric" not in {f.subsystem for f in one.findings}
 
 
 def test_what_is_known_bounds_nothing_where_the_use_of_memory_is_not(shared: Path, tmp_path: Path) -> None:

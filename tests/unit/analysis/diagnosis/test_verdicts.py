@@ -11,7 +11,7 @@ import pytest
 
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.diagnosis.gains import own_traffic, program_bound
+from rooflens.analysis.diagnosis.gains import program_bound
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -108,17 +108,6 @@ def test_strides_and_dense_accesses_are_not_taken_for_gathers(name: str, found: 
         assert "indirect" not in " ".join(f.claim for f in found[kernel].findings), kernel
 
 
-def test_every_verdict_that_stands_on_stalls_has_a_bound_and_says_what_comes_next(
-    found: dict[str, Diagnosis],
-) -> None:
-    waiting = [d.findings[0] for d in found.values() if d.verdict.bound == "latency" and d.findings]
-    stalls = [f for f in waiting if f.subsystem in ("latency", "barrier", "occupancy") and "%" in f.claim]
-    assert len(stalls) > 20
-    for finding in stalls:
-        assert finding.speedup_bound is not None and finding.speedup_bound >= 1
-        assert finding.then and "is the next limit" in finding.then
-
-
 def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str, Diagnosis]) -> None:
     bounded = 0
     for one in found.values():
@@ -128,12 +117,6 @@ def test_barriers_cannot_free_more_than_the_time_waited_at_them(found: dict[str,
             assert finding.speedup_bound <= max(1.0, 100 / (100 - share)) + 1e-9
             bounded += 1
     assert bounded >= 3
-
-
-def test_littles_law_tells_what_must_be_in_flight(found: dict[str, Diagnosis]) -> None:
-    """One load of 4 bytes a lane where device memory would take many times that."""
-    told = [f.claim for k in TRUTHS for f in found[k].findings if "Little" in f.claim]
-    assert told and all("bytes in flight per resident warp" in claim for claim in told)
 
 
 def test_nothing_is_said_of_a_share_of_next_to_nothing(found: dict[str, Diagnosis]) -> None:
@@ -148,40 +131,6 @@ def test_the_whole_program_gains_as_amdahl_says() -> None:
     assert program_bound(100.0, 3.0) == pytest.approx(3.0)
     assert program_bound(1.0, 1000.0) == pytest.approx(1 / 0.99001)
     assert program_bound(None, 2.0) is None and program_bound(50.0, None) is None
-
-
-def test_a_bound_names_the_traffic_that_it_takes_as_given(found: dict[str, Diagnosis]) -> None:
-    gather = next(
-        found[k] for k in family("gather") if DRAWN[k].demand.access == "INDIRECT" and "hbm" in TRUTHS[k].level
-    )
-    assert gather.verdict.own_traffic and "the least without reuse" in gather.verdict.own_traffic
-    assert own_traffic(None) is None
-
-
-def test_a_rule_on_a_share_asks_how_large_the_whole_is() -> None:
-    """Signs that a share of a tiny whole would set off, each with the figure that keeps it quiet."""
-    whole = {
-        "scratch.some": "load.", "vl1d.uncoalesced": "load.", "vl1d.indirect": "load.", "vl1d.carveout": "load.",
-        "vl1d.translation": "load.vl1d", "lds.conflicts": "load.lds", "divergence.some": "load.issue",
-        "instruction_fetch.misses": "dispatch.duration_ns", "atomics.contention": "wait.", "scratch.traffic": "load.",
-        "fabric.remote": "load.hbm", "divergence.lanes": "load.", "instruction_fetch.stalls": "load.issue",
-    }  # fmt: skip
-    stated = {rule.id: rule for rule in rules.signals_and_rules()[1]}
-    assert all(part in stated[name].when for name, part in whole.items())
-
-
-def test_requests_that_fall_on_few_channels_of_l2_are_told_from_those_spread_over_all(
-    shared: Path, tmp_path: Path
-) -> None:
-    store, shares = Store(tmp_path), {}
-    for case in ("vcopy", "synth_a"):
-        stored(store, shared / "workloads" / case / "MI200", case)
-        view = FigureRequest(by_kernel=True, quartiles=False)
-        shares[case] = [f.value for f in figures(Workload.open(store, case), ["l2.channel_imbalance_pct"], view)]
-    assert all(value is not None and value < 5 for value in shares["vcopy"]), "a copy in order"
-    assert all(value is not None and value > 60 for value in shares["synth_a"]), "small kernels on few addresses"
-    claims = [f.claim for d in diagnose(Workload.open(store, "vcopy"))[0] for f in d.findings]
-    assert not [claim for claim in claims if "channels" in claim]
 
 
 def test_work_that_falls_on_few_xcds_is_a_verdict_where_the_profile_tells_them_apart(

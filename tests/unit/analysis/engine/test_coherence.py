@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rooflens.analysis.engine.compile import pass_of
 from rooflens.analysis.store.store import Store
 from rooflens.tests.support.figures import evaluate
 from rooflens.tools.compute_metrics import compute_metrics
@@ -45,14 +44,6 @@ def test_counters_of_several_passes_are_taken_as_first_measured(tmp_path: Path) 
     store = _profile(tmp_path, {"pmc_1": {"TCC_EA_RDREQ_sum": 100}, "pmc_2": {"TCC_EA_RDREQ_DRAM_sum": 50}})
     (figure,) = evaluate(store, "x", ["hbm.read_traffic_pct"])
     assert figure.value == 50
-
-
-def test_the_first_pass_with_all_counters_is_meant() -> None:
-    passes = {"p1": frozenset({"A", "B"}), "p2": frozenset({"A@p2", "C"}), "p3": frozenset({"A@p3", "C@p3"})}
-    assert pass_of(["A", "C"], passes) == "p2"
-    assert pass_of(["A", "C@LEVEL"], passes) == "p2"
-    assert pass_of(["A", "B"], passes) is None
-    assert pass_of(["B", "C"], passes) is None
 
 
 def test_figures_that_combine_passes_are_named(tmp_path: Path) -> None:

@@ -11,8 +11,6 @@ import pytest
 
 from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.catalogue.search import select_metrics
 from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support.figures import evaluate
@@ -95,29 +93,9 @@ def test_events_that_were_not_counted_leave_figures_empty_with_the_reason(tmp_pa
     assert absent.value is None and "cache-misses missing" in str(absent.reason)
 
 
-def test_runs_are_weighed_by_their_work(tmp_path: Path) -> None:
-    runs = [
-        {"duration_ns": 1e9, "branches": 100.0, "branch-misses": 10.0},
-        {"duration_ns": 1e9, "branches": 900.0, "branch-misses": 0.0},
-    ]
-    assert value(publish(tmp_path, runs), "instruction_fetch.branch_miss_rate_pct").value == pytest.approx(1)
-
-
-def test_every_name_in_a_formula_that_is_nothing_else_is_an_event(tmp_path: Path) -> None:
-    for name in ("task-clock", "L1-dcache-loads", "cpu_core/cycles/"):
-        assert catalog.is_counter("cpu", name)
-    for name in ("duration_ns", "seconds", "grid"):
-        assert not catalog.is_counter("cpu", name)
-
-
 def test_there_are_no_rooflines_and_no_waves_and_both_are_said(tmp_path: Path) -> None:
     store = publish(tmp_path, [{"duration_ns": 1e9, "cycles": 1.0}])
     with pytest.raises(NotFound, match="no roofline formulas for cpu"):
         compute_roofline(store, "w")
     with pytest.raises(BadArgument, match="per_wave is not available on cpu"):
         evaluate(store, "w", ["dispatch.cycles"], normalization="per_wave")
-
-
-@pytest.mark.parametrize("preset", ["overview", "compute", "memory"])
-def test_presets_for_a_first_look_fit_processors(preset: str) -> None:
-    assert len(select_metrics("cpu", [preset])) >= 8

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
-from rooflens.analysis.engine.evaluation import NORMALIZATIONS, Figure
+from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support.figures import evaluate
 
@@ -75,18 +75,6 @@ def test_sum_ratio_weighs_dispatches_by_their_work_and_mean_does_not(tmp_path: P
     assert one(store, "l2.hit_rate_pct").n == 2
 
 
-@pytest.mark.parametrize("n", [1, 2, 10])
-def test_n_identical_dispatches_give_the_same_rate(tmp_path: Path, n: int) -> None:
-    store = build(tmp_path, [dispatch(50, 100)] * n)
-    assert one(store, "l2.bw_gbs").value == pytest.approx(128 * 100 / 1000)
-
-
-def test_min_mean_and_max_keep_their_order_and_differ_for_unequal_dispatches(tmp_path: Path) -> None:
-    figure = one(build(tmp_path, [dispatch(90, 100), dispatch(10, 100)]), "l2.hit_rate_pct", aggregation="mean")
-    assert figure.over.min is not None and figure.value is not None and figure.over.max is not None
-    assert figure.over.min < figure.value < figure.over.max
-
-
 def test_a_missing_counter_is_null_and_named(tmp_path: Path) -> None:
     figure = one(build(tmp_path, [dispatch(1, 2)]), "l2.write_req")
     assert (figure.value, figure.status) == (None, "not_collected")
@@ -113,11 +101,6 @@ def test_a_dispatch_without_timing_has_no_rate_but_the_others_do(tmp_path: Path)
     figure = one(build(tmp_path, [dispatch(1, 100, ns=None), dispatch(1, 100)]), "l2.bw_gbs")
     assert figure.value == pytest.approx(12.8)
     assert figure.n == 1
-
-
-def test_a_counter_that_is_null_in_some_dispatches_takes_its_partner_out_too(tmp_path: Path) -> None:
-    store = build(tmp_path, [dispatch(None, None), dispatch(50, 100)])
-    assert one(store, "l2.hit_rate_pct").value == pytest.approx(50)
 
 
 def test_above_100_percent_is_reported_not_clamped(tmp_path: Path) -> None:
@@ -178,11 +161,6 @@ def test_bad_selections_say_what_is_allowed(tmp_path: Path, options: dict[str, o
         evaluate(store, "w", ["l2.req"], **options)  # type: ignore[arg-type]
 
 
-def test_an_unknown_metric_names_near_ones(tmp_path: Path) -> None:
-    with pytest.raises(BadArgument, match="l2.hit_rate_pct"):
-        evaluate(build(tmp_path, [dispatch(1, 2)]), "w", ["l2.hit_rate"])
-
-
 def test_a_metric_of_another_target_says_where_it_exists(tmp_path: Path) -> None:
     with pytest.raises(BadArgument, match="gfx950"):
         evaluate(build(tmp_path, [dispatch(1, 2)]), "w", ["l2.bypass_req"])
@@ -198,25 +176,17 @@ def test_a_level_metric_takes_both_parts_from_its_own_pass(tmp_path: Path) -> No
     assert one(build(tmp_path, [dispatch(1, 2, **level)]), "latency.vmem_cycles").value == pytest.approx(90)
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.floats(allow_nan=True, allow_infinity=True), st.floats(allow_nan=True, allow_infinity=True))
-def test_any_float_in_a_counter_gives_valid_json(
-    tmp_path_factory: pytest.TempPathFactory, hits: float, requests: float
-) -> None:
+def test_any_float_in_a_counter_gives_valid_json(tmp_path: Path) -> None:
     from rooflens.tools.compute_metrics import compute_metrics
     from rooflens.tools.rendering import render
 
-    store = build(tmp_path_factory.mktemp("f"), [dispatch(hits, requests)])
-    result = render.structured_content(
-        compute_metrics(store, "w", ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"], detail="full")
-    )
+    odd = (math.nan, math.inf, -math.inf, 0.0, -0.0, 5e-324, 1.7976931348623157e308, -1e308)
+    pairs = itertools.product(odd, odd)
+    store = build(tmp_path, [dispatch(hits, asked, kernel=f"k{i}") for i, (hits, asked) in enumerate(pairs)])
+    wanted = ["l2.hit_rate_pct", "l2.req", "l2.bw_gbs"]
+    result = render.structured_content(compute_metrics(store, "w", wanted, by_kernel=True, detail="full", limit=200))
+    assert result["table"]["total_rows"] == len(wanted) * len(odd) ** 2
     assert json.loads(json.dumps(result, allow_nan=False))
-
-
-def test_evaluate_accepts_a_manifest_and_every_normalisation_is_documented(tmp_path: Path) -> None:
-    store = build(tmp_path, [dispatch(1, 2)])
-    assert evaluate(store, store.resolve("w"), ["l2.req"])[0].value == 2
-    assert set(NORMALIZATIONS) == {"per_kernel", "per_wave", "per_cycle", "per_second"}
 
 
 def test_a_profile_without_device_facts_says_which_one_a_figure_needs(tmp_path: Path) -> None:

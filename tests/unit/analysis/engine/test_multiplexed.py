@@ -93,7 +93,6 @@ def in_turn(rows: list[dict[str, Any]], groups: list[tuple[str, ...]]) -> list[d
 METRICS = ["l2.hit_rate_pct", "salu.instructions", "dispatch.duration_ns"]
 
 
-@pytest.mark.parametrize("by_kernel", [True, False])
 @pytest.mark.parametrize(
     "groups",
     [
@@ -101,11 +100,11 @@ METRICS = ["l2.hit_rate_pct", "salu.instructions", "dispatch.duration_ns"]
         [("SQ_WAVES",), ("SQ_INSTS_SALU",), ("TCC_HIT_sum",), ("TCC_MISS_sum",)],
     ],
 )
-def test_every_figure_is_that_of_the_complete_profile(tmp_path: Path, groups: Any, by_kernel: bool) -> None:
+def test_every_figure_is_that_of_the_complete_profile(tmp_path: Path, groups: Any) -> None:
     complete = [*launches(8, 6400), *launches(4, 64000), *launches(12, 1280, "other")]
     full, whole = store_of(tmp_path / "full", complete, None)
     turns, part = store_of(tmp_path / "part", in_turn(complete, groups), "kernel_launch_params")
-    for norm in ("per_kernel", "per_wave", "per_second"):
+    for norm, by_kernel in (("per_kernel", False), ("per_kernel", True), ("per_wave", True), ("per_second", False)):
         wanted = METRICS if norm == "per_kernel" else ["salu.instructions"]
         expected = evaluate(full, whole.id, wanted, by_kernel=by_kernel, normalization=norm)
         found = evaluate(turns, part.id, wanted, by_kernel=by_kernel, normalization=norm)

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.catalogue.search import select_metrics
 from rooflens.analysis.catalogue.work_formulas import formulas
-from rooflens.analysis.engine.evaluation import Figure, Normalization
+from rooflens.analysis.engine.evaluation import Figure
 from rooflens.analysis.store.store import Store
 from rooflens.tests import DATA
 from rooflens.tests.support.figures import evaluate
@@ -237,18 +236,3 @@ def test_ratios_over_several_kernels_are_sums_over_sums(store: Store) -> None:
         expected = sum(f.value * weights[f.kernel] * cycles[f.kernel] for f in each) / total
         assert whole.value == pytest.approx(expected, rel=0.01)
         assert whole.n == 9
-
-
-@pytest.mark.parametrize("preset", sorted(catalog.presets()))
-def test_every_preset_has_something_to_say(preset: str) -> None:
-    assert len(select_metrics("sm_90", [preset])) >= 15
-
-
-@pytest.mark.parametrize(
-    ("normalization", "unit"), [("per_wave", "instr/warp"), ("per_cycle", "instr/cycle"), ("per_second", "instr/s")]
-)
-def test_counts_can_be_normalised(store: Store, normalization: Normalization, unit: str) -> None:
-    (figure,) = evaluate(
-        store, "h200_own_counters", ["dispatch.instructions"], kernel="fma32", normalization=normalization
-    )
-    assert figure.unit == unit and figure.value and figure.value > 0

@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue import targets
 from rooflens.analysis.occupancy import Occupancy, occupancy
-from rooflens.analysis.occupancy.rule import rule_of, targets_with_occupancy
+from rooflens.analysis.occupancy.rule import rule_of
 from rooflens.tests import DATA
 
 NVIDIA = ("sm_70", "sm_80", "sm_90")
@@ -92,54 +91,10 @@ def test_hardware_gives_lds_in_blocks_and_dynamic_lds_counts(target: str, block:
     )
 
 
-LIMITED = {
-    "vgprs": {"gpu": "gfx90a", "vgprs": 128, "workgroup_size": 256},
-    "sgprs": {"gpu": "gfx906", "vgprs": 16, "sgprs": 102, "workgroup_size": 64},
-    "lds": {"gpu": "gfx942", "vgprs": 16, "lds_bytes": 24576, "workgroup_size": 256},
-    "workgroup_slots": {"gpu": "gfx906", "vgprs": 16, "workgroup_size": 128},
-    "wave_slots": {"gpu": "gfx90a", "vgprs": 16, "workgroup_size": 320},
-}
-
-
-@pytest.mark.parametrize("name", LIMITED)
-def test_each_limiter_wins_once(name: str) -> None:
-    found = occupancy(**LIMITED[name])  # type: ignore[arg-type]
-    assert found.limiters == (name,)
-    assert found.limits[name] == found.waves_per_cu == min(found.limits.values())
-
-
-def test_full_occupancy_is_limited_by_the_slots_alone() -> None:
-    found = occupancy("gfx90a", vgprs=64, sgprs=100, lds_bytes=8192, workgroup_size=256)
-    assert (found.waves_per_cu, found.occupancy_pct, found.limiters, found.what_if) == (32, 100, ("wave_slots",), ())
-
-
 def test_two_limiters_are_both_named_and_shrunk_together() -> None:
     found = occupancy("gfx90a", vgprs=128, lds_bytes=16384, workgroup_size=256)
     assert found.waves_per_cu == 16 and set(found.limiters) == {"vgprs", "lds"}
     assert [{c.argument: c.to for c in w.changes} for w in found.what_if] == [{"vgprs": 96, "lds_bytes": 12800}]
-
-
-def test_a_work_group_that_does_not_fit_has_zero_waves() -> None:
-    found = occupancy("gfx90a", vgprs=256, agprs=256, workgroup_size=1024)
-    assert (found.waves_per_cu, found.limiters) == (0, ("vgprs",))
-    assert found.what_if[0].waves_per_cu > 0
-
-
-def test_accumulation_registers_add_up_as_the_target_has_them() -> None:
-    def registers(target: str, vgprs: int, agprs: int) -> int:
-        return occupancy(target, vgprs=vgprs, agprs=agprs, workgroup_size=64).allocated_vgprs
-
-    assert registers("gfx90a", 30, 40) == 72
-    assert registers("gfx908", 30, 40) == 40
-    assert registers("gfx908", 64, 64) == 64
-
-
-def test_the_larger_register_file_of_gfx1151_holds_half_as_many_waves_again() -> None:
-    """1,536 registers a lane in steps of 24 on gfx1151; 1,024 in steps of 16 on gfx1150 and gfx1152."""
-    waves = {t: occupancy(t, vgprs=96, workgroup_size=64).waves_per_simd for t in ("gfx1150", "gfx1151", "gfx1152")}
-    assert waves == {"gfx1150": 10, "gfx1151": 16, "gfx1152": 10}
-    wide = {t: occupancy(t, vgprs=96, workgroup_size=64, wave_size=64).waves_per_simd for t in waves}
-    assert wide == {"gfx1150": 5, "gfx1151": 8, "gfx1152": 5}
 
 
 def test_rdna_counts_per_work_group_processor() -> None:
@@ -316,13 +271,3 @@ def test_impossible_numbers_are_refused_with_what_is_allowed(changes: dict[str, 
 def test_an_unknown_gpu_names_near_ones() -> None:
     with pytest.raises(NotFound, match="gfx90a"):
         occupancy("gfx90b", vgprs=32, workgroup_size=256)
-
-
-def test_every_number_of_every_rule_has_unit_and_source() -> None:
-    assert set(targets_with_occupancy()) >= {*AMD, *NVIDIA}
-    for target in targets_with_occupancy():
-        facts = targets.gpu(target).occupancy
-        assert facts
-        stated = [v for v in facts.model_dump(exclude_none=True).values() if isinstance(v, dict)]
-        assert len(stated) >= 12
-        assert [v for v in stated if len(v["source"]) < 8 or not v.get("unit", "-")] == []

@@ -9,7 +9,7 @@ import pytest
 
 from rooflens.analysis import workload as database
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue.targets import identify, product, products
+from rooflens.analysis.catalogue.targets import identify, product
 from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.rooflines import ceilings
@@ -43,10 +43,6 @@ def theory(key: str) -> ceilings.Ceilings:
         return ceilings.from_facts(con, formulas, facts, sheet.title)
     finally:
         con.close()
-
-
-def test_every_product_has_printed_peaks_here() -> None:
-    assert PRINTED.keys() == products().keys()
 
 
 def test_theory_reproduces_every_data_sheet() -> None:

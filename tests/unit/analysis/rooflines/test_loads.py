@@ -32,7 +32,7 @@ RECORDED = [SHARED / path for path in (
     "workloads38/vcopy__RDNA35_HALO",
 )]  # fmt: skip
 """One recording of each architecture of AMD; tests/oracle reads those of all programs."""
-HERE = [SAMPLES[0].with_name("yax_before"), SAMPLES[0].with_name("h200_kernels"), *RECORDED[2:]]
+HERE = [SAMPLES[0].with_name("yax_before"), SAMPLES[0].with_name("h200_kernels"), RECORDED[-1]]
 
 
 @pytest.mark.parametrize("path", HERE, ids=lambda p: "/".join(p.parts[-2:]))
@@ -73,11 +73,6 @@ def agree(one: Diagnosis, view: KernelLimits) -> None:
         assert not [load for load in view.loads if load.is_at_limit and load.words not in view.why]
     if view.reached and view.bound != "unknown":
         assert view.limiter == view.reached[0].subsystem and view.reached[0].words in view.why
-
-
-def test_no_sentence_says_that_a_unit_at_its_limit_has_room() -> None:
-    texts = [path.read_text() for path in (ROOT / "analysis" / "catalogue" / "rules").glob("*.toml")]
-    assert not [text for text in texts if re.search(r"claim = .*has? room|have room", text)]
 
 
 def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def behind(target: str, operation: WorkOperation) -> set[str]:
 def test_operations_without_their_counters_are_null_with_a_reason(target: str, tmp_path: Path) -> None:
     store = Store(tmp_path)
     whole = published(store, target)
-    for operation in work_formulas.work_formulas(target).operations("flop", "iop"):
+    every = work_formulas.work_formulas(target).operations("flop", "iop")
+    of_pipes = {(operation.pipe, operation.kind): operation for operation in every}
+    for operation in of_pipes.values():
         found = scene(store, without(whole, behind(target, operation)))
         for (_, level, _), point in points(found, operation.name).items():
             assert (point.status, point.operations, point.performance) == ("not_collected", None, None), level

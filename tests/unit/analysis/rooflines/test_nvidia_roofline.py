@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.analysis.catalogue.work_formulas import LEVELS
-from rooflens.analysis.plot.roofline_content import RooflineSubject, of_kernels
 from rooflens.analysis.rooflines.inputs import RooflineInputs
 from rooflens.analysis.rooflines.roofline import RooflinePoint, build_roofline
 from rooflens.analysis.store.store import Store
@@ -152,14 +150,3 @@ def test_the_instruction_roofline_counts_warp_instructions(labelled: Labelled) -
     assert "a sector for each lane" in of[ranks["strided_read"], "memory"].walls
     assert of[ranks["matrix_add_row"], "memory"].reading.startswith("8 sectors per global or local memory request")
     assert of[ranks["shared_conflict"], "bank conflict"].value == pytest.approx(32, rel=0.02)
-
-
-def test_the_picture_shows_the_same_points_and_each_roof_once(labelled: Labelled) -> None:
-    store, subject = labelled[0], RooflineSubject("w", {})
-    found = scene(store, store.resolve("w"), kernel="hbm_copy|fma_sweep", source="theoretical", limit=5)
-    drawn, facts = of_kernels(build_roofline(found, LEVELS), subject)
-    assert {"valu.f16", "matrix.f16"} <= {r.name for r in drawn.roofs} and drawn.intensity_unit == "operations / byte"
-    assert [r.name for r in drawn.roofs if r.name.endswith("_packed")] == ["valu.bf16_packed"], "it has no other name"
-    assert any("fma_sweep<256>" in fact and "59,500 GFLOP/s" in fact for fact in facts)
-    issued, _ = of_kernels(build_roofline(labelled[1], LEVELS, kind="instruction"), subject)
-    assert issued.intensity_unit == "warp instructions / byte"

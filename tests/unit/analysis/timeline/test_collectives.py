@@ -18,7 +18,6 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests.made.chrome import complete, trace, write
 from rooflens.tests.support.figures import sql_rows
 from rooflens.tests.support.timelines import Made, publish
-from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.import_profile import import_profile
 
 US = 1_000
@@ -40,20 +39,26 @@ def analysed(folder: Path, made: Made, windows: list[Window] | None = None) -> l
         return collectives(prepare(workload), windows)
 
 
-@pytest.mark.parametrize(("name", "counts", "ranks", "size", "factor"), [
-    ("allreduce", (1000, 1000), 8, 4000, 2 * 7 / 8), ("_allgather_base", (1000, 8000), 8, 32000, 7 / 8),
-    ("reduce_scatter_tensor_coalesced", (8000, 1000), 8, 32000, 7 / 8), ("all_to_all", (8000, 8000), 8, 32000, 7 / 8),
-    ("broadcast", (1000, 1000), 8, 4000, 1), ("gather", (1000, 0), 4, 16000, 3 / 4),
-])  # fmt: skip
-def test_bus_bandwidths_follow_the_formulas_of_nccl_tests(
-    tmp_path: Path, name: str, counts: tuple[int, int], ranks: int, size: int, factor: float
-) -> None:
+FORMULAS = {
+    "allreduce": (1000, 1000, 4000, 2 * 7 / 8), "_allgather_base": (1000, 8000, 32000, 7 / 8),
+    "reduce_scatter_tensor_coalesced": (8000, 1000, 32000, 7 / 8), "all_to_all": (8000, 8000, 32000, 7 / 8),
+    "broadcast": (1000, 1000, 4000, 1), "gather": (1000, 0, 32000, 7 / 8),
+}  # fmt: skip
+"""Collective of 8 ranks -> elements in and out of each, the bytes that count, and the bus factor of nccl-tests."""
+
+
+def test_bus_bandwidths_follow_the_formulas_of_nccl_tests(tmp_path: Path) -> None:
     made = Made()
-    for rank in range(ranks):
-        collective(made, rank, 10, 5, collective=name, **{"in": counts[0], "out": counts[1]}, ranks=ranks)
-    (row,) = analysed(tmp_path, made)
-    assert (row["status"], row["bytes"], row["calls"], row["recorded"]) == ("ok", size, 1, ranks)
-    assert (row["algbw_gbs"], row["busbw_gbs"]) == (size / (5 * US), pytest.approx(factor * size / (5 * US)))
+    for number, (name, (sent, received, *_)) in enumerate(FORMULAS.items()):
+        for rank in range(8):
+            sizes = {"in": sent, "out": received}
+            collective(made, rank, 10 + 10 * number, 5, collective=name, **sizes, ranks=8, group=str(number))
+    found = analysed(tmp_path, made)
+    assert {row["collective"] for row in found} == FORMULAS.keys()
+    for row in found:
+        _, _, size, factor = FORMULAS[row["collective"]]
+        assert (row["status"], row["bytes"], row["calls"], row["recorded"]) == ("ok", size, 1, 8)
+        assert (row["algbw_gbs"], row["busbw_gbs"]) == (size / (5 * US), pytest.approx(factor * size / (5 * US)))
 
 
 def test_waiting_for_the_last_rank_is_not_part_of_the_transfer(tmp_path: Path) -> None:
@@ -105,17 +110,16 @@ def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> Non
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"])
-def test_texts_that_state_no_collective_are_ignored(tmp_path: Path, text: str) -> None:
+def test_texts_that_state_no_collective_are_ignored(tmp_path: Path) -> None:
     made = Made()
-    made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
+    for text in ("", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"):
+        made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
     assert analysed(tmp_path, made) == []
 
 
 @pytest.mark.parametrize("stated", [
-    {"ranks": 10**12}, {"ranks": 0}, {"ranks": -1}, {"in": 10**30}, {"in": "many"}, {"collective": "\ud800"},
-    {"collective": "a\x00b"}, {"type": "x" * 3000}, {"members": "[" * 3000}, {"split": "[" + "1, " * 900 + "]"},
-    {"group": None}, {"type": ["Float"]},
+    {"ranks": 0}, {"in": 10**30}, {"in": "many"}, {"collective": "\ud800"}, {"members": "[" * 3000}, {"group": None},
+    {"type": ["Float"]},
 ])  # fmt: skip
 def test_impossible_facts_do_not_stop_the_analysis(tmp_path: Path, stated: dict[str, Any]) -> None:
     made = Made()
@@ -144,15 +148,3 @@ def test_a_folder_of_traces_with_one_rank_each_has_collectives_of_all_ranks(tmp_
     sql = "SELECT kind, bytes, calls, recorded, transfer_ns, waited_ns, busbw_gbs, status FROM collectives"
     size = 2 * (1 << 20)
     assert sql_rows(store, sql) == [["reduce_scatter", size, 1, 2, 20 * US, 30 * US, size / 2 / (20 * US), "ok"]]
-
-
-def test_the_answer_shows_the_collectives(tmp_path: Path) -> None:
-    made = Made()
-    for rank, length in ((0, 40), (1, 10)):
-        collective(made, rank, 40 - length, length)
-    store = Store(tmp_path)
-    publish(store, made)
-    table = compute_timeline(store).collectives
-    (row,) = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    assert (row["mb"], row["ms"], row["transfer_ms"], row["waited_pct"]) == (4.194304, 0.05, 0.01, 60.0)
-    assert row["busbw_gbs"] == 419.4

@@ -11,7 +11,7 @@ from rooflens.analysis.tables import device_lines, host_lines
 from rooflens.analysis.timeline.busy import Within
 from rooflens.analysis.timeline.heights import Heights
 from rooflens.analysis.timeline.host_code import Frame, host_code
-from rooflens.analysis.timeline.host_findings import name
+from rooflens.analysis.timeline.host_findings import HostFindings, name
 from rooflens.analysis.timeline.host_idle import CODE_CAUSES, code_idle
 from rooflens.analysis.timeline.host_rules import is_framework
 from rooflens.analysis.timeline.hot_code import hot_codes
@@ -50,6 +50,14 @@ def charged(store: Store, made: Made) -> dict[tuple[str, str], float]:
 @pytest.fixture
 def store(tmp_path) -> Store:
     return Store(tmp_path / "store")
+
+
+def host_of(store: Store, made: Made) -> HostFindings:
+    """What the timeline says of the host's code."""
+    with Workload.open(store, publish(store, made)) as workload:
+        host = timeline(workload).host
+    assert host is not None
+    return host
 
 
 def test_a_gap_is_charged_to_what_the_launching_thread_did_since_its_last_launch(store):
@@ -189,9 +197,7 @@ def test_rows_are_the_innermost_functions_that_explain_the_time(store):
     made.sample(hot, 10 * MS, 70 * MS)
     for n, stack in enumerate(spread):
         made.sample(stack, 70 * MS + n * MS, 71 * MS + n * MS)
-    with Workload.open(store, publish(store, made)) as workload:
-        host = timeline(workload).host
-    assert host is not None
+    host = host_of(store, made)
     first, second = host.codes.rows
     assert (first.frame.function, [f.function for f in first.callers]) == ("inner", ["main", "load"])
     assert (second.frame.function, len(second.below)) == ("step", 3)
@@ -204,9 +210,7 @@ def test_what_is_too_little_for_a_row_counts_for_the_function_above_it(store):
     for n in range(20):
         end = (70 + n) * MS, (71 + n) * MS
         made.sample(made.stack("main a.py:2", f"f{n} a.py:{n}", f"g{n} a.py:{n}"), *end)
-    with Workload.open(store, publish(store, made)) as workload:
-        host = timeline(workload).host
-    assert host is not None
+    host = host_of(store, made)
     assert [row.frame.function for row in host.codes.rows] == ["load", "main"]
     assert sum(row.idle_ns for row in host.codes.rows) == pytest.approx(float(host.codes.total.sum()), rel=0.01)
 
@@ -221,9 +225,7 @@ def test_what_the_modules_of_a_model_launch_is_one_row(store):
         start = n * 100_000
         made.launch("k", (start - 12_000, start - 8_000), (start, start + 10_000))
         made.sample((attention, norm, choose)[n % 3], start - 95_000, start + 5_000)
-    with Workload.open(store, publish(store, made)) as workload:
-        host = timeline(workload).host
-    assert host is not None
+    host = host_of(store, made)
     first, second = host.codes.rows
     assert (first.frame.function, first.main_cause, set(first.below)) == (
         "Layer.forward",
@@ -239,9 +241,7 @@ def test_a_function_that_is_called_from_two_places_is_one_row(store):
     pair(made, (10, 20), (50, 60))
     made.sample(made.stack("main a.py:1", "train a.py:5", "forward m.py:7"), 10 * MS, 35 * MS)
     made.sample(made.stack("main a.py:2", "check a.py:9", "forward m.py:8"), 35 * MS, 50 * MS)
-    with Workload.open(store, publish(store, made)) as workload:
-        host = timeline(workload).host
-    assert host is not None
+    host = host_of(store, made)
     (row,) = host.codes.rows
     assert (row.frame.line, row.callers[-1].function) == (7, "train")
     assert row.idle_ns == pytest.approx(30 * MS, rel=0.01)
@@ -348,9 +348,7 @@ def test_what_is_expected_follows_from_a_replay_and_what_is_possible_from_all_th
     made.sample(parse, 50 * MS, 80 * MS)
     made.copy("HtoD", (20 * MS, 20 * MS), (60 * MS, 65 * MS))
     made.launch("k", (80 * MS, 80 * MS), (80 * MS, 110 * MS))
-    with Workload.open(store, publish(store, made)) as workload:
-        host = timeline(workload).host
-    assert host is not None
+    host = host_of(store, made)
     (row,) = [row for row in host.codes.rows if row.frame.function == "load"]
     gain = host.gain(row)
     # Of 100 ms, 15 are idle and 30 are spent in load itself. Without it, the second kernel follows the copy at 65, and

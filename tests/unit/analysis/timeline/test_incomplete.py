@@ -8,7 +8,7 @@ import pytest
 
 from rooflens.analysis.timeline.timeline import Timeline
 from rooflens.tests.support.timelines import Made
-from rooflens.tests.unit.analysis.timeline.test_made import CASES, MS, US, analysed_case, told
+from rooflens.tests.unit.analysis.timeline.test_made import MS, US, told
 
 
 def busy(count: int = 100, threads: int = 1) -> Made:
@@ -48,15 +48,6 @@ def test_launches_without_execution_are_counted_and_located(tmp_path: Path, miss
     assert analysed.verdict.confidence <= 0.5
     assert {f["status"] for f in analysed.figures if f["value"] is not None} == {"suspect"}
     assert all("lost_launches" in (f["reason"] or "") for f in analysed.figures if f["value"] is not None)
-
-
-def test_threads_whose_launches_are_missing_are_counted(tmp_path: Path) -> None:
-    analysed = told(tmp_path, without(busy(threads=4), {n for n in range(100) if n % 4}))
-    assert "by 3 threads" in analysed.doubts[0].text
-
-
-def test_complete_traces_have_no_such_doubt() -> None:
-    assert not [case for case in CASES for doubt in analysed_case(case)[1].doubts if "events" in doubt.of]
 
 
 def test_a_single_missing_launch_of_many_is_no_doubt(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.support.timelines import Made, publish
-from rooflens.tools.compute_timeline import compute_timeline
 
 US = 1_000
 
@@ -64,12 +63,6 @@ def test_time_of_all_rows_is_that_of_the_device_and_the_rest_has_a_reason(tmp_pa
     assert [row["operator"] for row in result.shape_rows] == ["aten::mm", "aten::secret"]
     assert "20 % replays of graphs belong to no operator" in result.notes[0].text
     assert (result.shape_rows[0]["calls"], sum(row["ns"] for row in result.rows)) == (1, 50 * US)
-
-
-def test_without_shapes_there_is_no_table(tmp_path: Path) -> None:
-    made = Made()
-    call(made, "aten::mm", None, "gemm")
-    assert analysed(tmp_path, made) == Operators([])
 
 
 def test_single_precision_in_tensor_float_has_the_peak_of_tensor_float(tmp_path: Path) -> None:
@@ -173,18 +166,3 @@ def test_rows_are_selected_along_the_stated_dimension(tmp_path: Path, dimension:
     call(made, "aten::index_select", [[[5, 6], [], [7]], ["float", "Scalar", "long int"], ["", dimension, ""]], "index")
     (row,) = analysed(tmp_path, made).rows
     assert row["bytes"] == moved
-
-
-def test_the_answer_shows_the_operators_with_the_most_time(tmp_path: Path) -> None:
-    made = Made()
-    for i in range(4):
-        call(made, "aten::mm", product(64, 32, 16 * (i + 1), "c10::BFloat16"), *["gemm"] * (i + 1), at=i * 100 * US)
-    store = Store(tmp_path)
-    publish(store, made, arch="gfx942", device="AMD Instinct MI300X")
-    table = compute_timeline(store, top_n=2, steady=False).operators
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    assert [(row["sizes"], row["types"], row["ms"]) for row in rows] == [
-        ("[[64,64],[64,32]]", "BFloat16", 0.04),
-        ("[[64,48],[48,32]]", "BFloat16", 0.03),
-    ]
-    assert (table.total_rows, table.truncated) == (4, True)

@@ -48,11 +48,9 @@ def by_force(made: Made, start: int, end: int) -> dict[str, float]:
     return {kinds: 100 * union(intervals, start, end) / (end - start) for kinds, intervals in on.items()}
 
 
-@pytest.mark.parametrize("steady", [True, False])
-def test_shares_are_those_of_a_sum_by_brute_force(recorded: Recorded, steady: bool) -> None:
-    found = recorded.told(steady=steady)
+def check_shares(found: Timeline, made: Made) -> None:
     [window] = found.windows
-    total, expected = found.total, by_force(recorded.made, *window)
+    total, expected = found.total, by_force(made, *window)
     assert 100 * total.any / total.wall == pytest.approx(expected["kernel fill copy"], abs=POINTS)
     assert 100 * total.kernels / total.wall == pytest.approx(expected["kernel"], abs=POINTS)
     assert 100 * total.memory / total.wall == pytest.approx(expected["fill copy"], abs=POINTS)
@@ -78,12 +76,13 @@ def check_steps(found: Timeline, recording: str, by: str) -> None:
         assert (window.end - window.start) / 1e6 / steps.count == pytest.approx(per_step, rel=0.12)
 
 
-def test_verdict_steps_and_busy_shares_of_a_recording_are_right(recorded: Recorded) -> None:
-    """Busy shares that the recordings' own README gives."""
+def test_verdict_steps_and_shares_of_a_recording_are_right(recorded: Recorded) -> None:
+    """Shares are those of a sum by brute force, and those that the recordings' own README gives."""
     stated = {"gpu_bound": (96.8, 0.7), "launch_bound": (7.7, 0.0), "dataloader": (0.4, 2.6), "pageable": (5.3, 90.2)}
     found = recorded.told()
-    check_verdict(found, VERDICTS[recorded.name])
-    check_verdict(recorded.told(steady=False), VERDICTS[recorded.name])
+    for one in (found, recorded.told(steady=False)):
+        check_verdict(one, VERDICTS[recorded.name])
+        check_shares(one, recorded.made)
     check_steps(found, recorded.name, "range")
     assert found.steps and found.steps.name == "step"
     kernels, copies = stated[recorded.name]
