@@ -7,7 +7,12 @@ from pathlib import Path
 
 from rooflens.tests.cases.readers.case import FOLDER
 from rooflens.tests.made.cupti import END, START, Recording
-from rooflens.tests.unit.tools.running.drivers.rocprof.test_v2 import HEAD
+
+HEAD = (
+    "Dispatch_ID,GPU_ID,Queue_ID,PID,TID,Grid_Size,Workgroup_Size,LDS_Per_Workgroup,Scratch_Per_Workitem,Arch_VGPR,"
+    "Accum_VGPR,SGPR,Wave_Size,Kernel_Name,Start_Timestamp,End_Timestamp,Correlation_ID"
+)
+"""The first columns of a result of rocprofv2."""
 
 
 def perf(folder: Path) -> Path:
