@@ -15,7 +15,8 @@ demo: $(VENV)/installed
 test: $(VENV)/tested
 	@mkdir -p build
 	@$(BESIDE) lint team >build/beside.log 2>&1 & beside=$$!; status=0; \
-	  $(PYTEST) tests/unit tests/cases tests/system tests/external --ignore tests/external/team || status=$$?; wait $$beside || status=$$?; cat build/beside.log; exit $$status
+	  $(PYTEST) tests/unit tests/cases tests/system tests/external --ignore tests/external/team || status=$$?; \
+	  wait $$beside || status=$$?; cat build/beside.log; exit $$status
 BESIDE := $(MAKE) --no-print-directory --jobs 2 --output-sync=target
 PYTEST := $(BIN)/python -m pytest -q -n auto --dist worksteal
 

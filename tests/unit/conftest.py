@@ -1,4 +1,4 @@
-"""Unit tests start no process: a test that does belongs into tests/system."""
+"""Unit tests start no process: a test that does belongs in tests/system."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     _started.clear()
     yield
     if _started:
-        pytest.fail(f"this test starts a process ({', '.join(sorted(set(_started)))}): it belongs into tests/system")
+        pytest.fail(f"this test starts a process ({', '.join(sorted(set(_started)))}): it belongs in tests/system")

@@ -1,6 +1,6 @@
 """Writes what a new case gives today into its folder, to be read before it is committed.
 
-python -m rooflens.tests.cases.readers tests/cases/rocprofv3/my_profile
+python -m rooflens.tests.cases.readers tests/cases/readers/rocprofv3/my_profile
 """
 
 from __future__ import annotations

@@ -115,8 +115,10 @@ def test_our_own_counters_give_every_metric_a_value_or_a_reason(own: Figures) ->
     """Ways of copying, whose counters this recording is older than; tests/unit/samples/test_h200_copies.py has them."""
     later = {"l2.outcome_hit_rate_pct", "dispatch.replay_spread"}
     """Likewise, whose counters are collected since."""
+    counted = {"l2.atomic_input_pct", "scratch.l1_requests_pct", "vl1d.requests_pct"}
+    """Never asked for, but their counters are here for other metrics."""
     assert {"fabric.nvlink_read_bw_gbs", "fabric.nvlink_write_bw_gbs", "scratch.spill_instructions"} <= apart
-    assert newer | later <= set(empty) <= apart | newer | later
+    assert set(empty) == (apart - counted) | newer | later
     assert all(reason for reason in empty.values())
 
 
@@ -135,8 +137,10 @@ def test_rates_restored_from_the_full_set_equal_those_of_our_own_counters(store:
     compared = 0
     for (kernel, name), figure in own.items():
         other = full[kernel, name]
-        # Where shared memory hardly works, the sets count other wavefronts of the data stage that it shares with L1.
-        if name == "lds.utilization_pct" and (figure.value or 0) < 5:
+        # Our own recording is older than the counters of clusters. Without them the operations on shared memory are
+        # added up, which are none here; the set counts all passes, those of barriers and shuffles too.
+        if name == "lds.utilization_pct" and figure.value == 0:
+            assert other.value is not None and 0 <= other.value < 2.5, kernel
             continue
         if name in steady and figure.value is not None and other.value is not None:
             assert other.value == pytest.approx(figure.value, rel=0.02, abs=1e-3), (kernel, name)
