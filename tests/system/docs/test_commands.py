@@ -59,3 +59,9 @@ def test_a_wrong_page_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_three_dots_stand_for_anything() -> None:
     assert agrees("a ... c", "a b\n c\n") and agrees("...", "") and agrees("1.2...", "1.23") and agrees("a\nb", " a b")
     assert not agrees("a", "a b") and not agrees("a ... d", "a b c") and not agrees("a...b...c", "a c b")
+
+
+def test_a_heading_is_no_reason_and_a_paragraph_is() -> None:
+    block = "```console no-run\n$ never\n```\n"
+    before = [blocks(f"# Title\n\n{words}\n\n{block}")[0].before for words in ("", "Needs a GPU:")]
+    assert before == ["", "Needs a GPU:"]

@@ -153,6 +153,7 @@ async def test_tools_that_execute_exist_only_with_leave(samples: Store) -> None:
             if not there:
                 with pytest.raises(MCPError, match="no such tool"):
                     await client.call_tool("profile_command", {"command": ["true"]})
+                assert not samples.runs.exists()
 
 
 async def test_the_tool_list_is_the_same_bytes_in_every_server(samples: Store) -> None:

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pydantic
@@ -177,3 +178,16 @@ def test_every_command_of_the_skill_for_teams_is_one_of_rooflens() -> None:
     text = (ROOT / "skills" / "rooflens-team-store" / "SKILL.md").read_text()
     named = set(re.findall(r"`rooflens (?:--store \S+ )?([a-z][a-z-]*)", text))
     assert {"init", "push", "gate", "connect"} <= named <= set(NAMES_OF_COMMANDS)
+
+
+def test_a_skill_without_frontmatter_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text("# No head\n")
+    with pytest.raises(ValueError, match=r"SKILL\.md does not start"):
+        resources._skill_entry(tmp_path / "SKILL.md")
+
+
+def test_a_prompt_without_a_head_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bare.md").write_text("# No head\n")
+    monkeypatch.setattr(resources, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=r"bare\.md"):
+        resources.prompts.__wrapped__()
