@@ -16,8 +16,8 @@ from rooflens.tests.cases.answers.cases import CASES, Case
 from rooflens.tests.cases.answers.facts import codes_for_words, facts
 from rooflens.tests.cases.answers.recording import answers, recorded
 
-SAMPLES = ("sample-yax_before", "sample-matmul_fp64", "sample-four_ranks", "pair-yax")
-"""Two workloads of kernels, a timeline and a pair."""
+SAMPLES = ("sample-matmul_fp64", "sample-four_ranks", "pair-yax")
+"""Kernels, a timeline and a pair."""
 SENTENCE = "~"
 """How the facts of an answer mark a sentence."""
 

@@ -16,9 +16,11 @@ import pytest
 from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.engine.compile import FormulaScope
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.bench import Bench
 from rooflens.tests.support.figures import evaluate
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.find_hotspots import find_hotspots
+from rooflens.tools.import_profile import ImportResult
 from rooflens.tools.profiles.rocprof_compute.read import read_options
 from rooflens.tools.query_counters import query_counters
 
@@ -51,6 +53,27 @@ def folder(shared: Path, name: str) -> Path:
     return found
 
 
+class Recorded(Bench):
+    """A bench that imports each recorded folder once."""
+
+    def __init__(self, place: Path, shared: Path) -> None:
+        super().__init__(place)
+        self.shared = shared
+        self.known: dict[str, ImportResult] = {}
+
+    def load_once(self, name: str) -> ImportResult:
+        """The recorded folder of this name, imported."""
+        if name not in self.known:
+            self.known[name] = self.load(folder(self.shared, name))
+        return self.known[name]
+
+
+@pytest.fixture(scope="module")
+def recorded(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    """The bench of a module's tests that only read what is imported."""
+    return Recorded(tmp_path_factory.mktemp("recorded"), shared)
+
+
 def values(path: Path) -> dict[str, dict[tuple[str, int], float]]:
     """Counter -> (kernel, ordinal of the launch in its process) -> value, as the files of a folder state them."""
     files = sorted(path.glob("results_pmc_perf_*.csv")) or [path / "pmc_perf.csv"]
@@ -69,37 +92,37 @@ def values(path: Path) -> dict[str, dict[tuple[str, int], float]]:
 
 
 @pytest.mark.parametrize("long", LONG, ids=lambda row: row[0])
-def test_a_folder_just_profiled_holds_every_value_of_its_files(bench, shared, long):
-    check_values(bench, shared, *long)
+def test_a_folder_just_profiled_holds_every_value_of_its_files(recorded, long):
+    check_values(recorded, *long)
 
 
-def check_values(bench, shared, name, arch, passes, launches, kernels):
+def check_values(recorded, name, arch, passes, launches, kernels):
     """Fail if a counter of a folder is not in the store with the values of its files."""
-    path = folder(shared, name)
-    done = bench.load(path)
+    done = recorded.load_once(name)
     assert (done.format, done.arch) == ("rocprof-compute", arch)
     assert (done.passes, done.passes_unmatched, done.dispatches, done.kernels) == (passes, 0, launches, kernels)
-    stated = values(path)
+    stated = values(folder(recorded.shared, name))
     counters = [c for c in stated if "[" not in c]
-    assert sorted(bench.manifest(done).counters) == sorted(counters)
-    place = bench.rows(done, "dispatches", "dispatch_id, kernel_raw, ordinal")
-    for counter in counters:
-        ours = dict(bench.rows(done, "counters", f'dispatch_id, "{counter}"'))
-        theirs = stated[counter]
-        assert [ours[i] for i, *_ in place] == [theirs.get((kernel, n - 1)) for _, kernel, n in place], counter
+    assert sorted(recorded.manifest(done).counters) == sorted(counters)
+    place = recorded.rows(done, "dispatches", "dispatch_id, kernel_raw, ordinal")
+    columns = ", ".join(f'"{counter}"' for counter in counters)
+    ours = {number: held for number, *held in recorded.rows(done, "counters", f"dispatch_id, {columns}")}
+    for number, kernel, ordinal in place:
+        theirs = [stated[counter].get((kernel, ordinal - 1)) for counter in counters]
+        assert dict(zip(counters, ours[number], strict=True)) == dict(zip(counters, theirs, strict=True)), number
     listed = sum(len(stated[c]) for c in stated if "[" in c)
-    held = bench.rows(done, "counter_instances", "count(*)")[0][0] if listed else 0
+    held = recorded.rows(done, "counter_instances", "count(*)")[0][0] if listed else 0
     assert held == listed
 
 
 @pytest.mark.parametrize("wide", WIDE, ids=lambda row: row[0])
-def test_a_folder_with_a_row_per_launch_is_read_as_before(bench, shared, wide):
-    check_passes(bench, shared, *wide)
+def test_a_folder_with_a_row_per_launch_is_read_as_before(recorded, shared, wide):
+    check_passes(recorded, *wide)
 
 
-def check_passes(bench, shared, name, arch, passes, launches):
+def check_passes(recorded, name, arch, passes, launches):
     """Fail if a folder with a row per launch has other passes and launches."""
-    done = bench.load(folder(shared, name))
+    done = recorded.load_once(name)
     assert (done.arch, done.passes, done.passes_unmatched, done.dispatches) == (arch, passes, 0, launches)
 
 
@@ -110,56 +133,56 @@ def test_a_new_sysinfo_states_the_series_and_the_channels_of_memory(bench, share
     assert manifest.name == "vcopy"
 
 
-def test_the_times_are_those_of_the_pass_with_which_the_joined_file_starts(bench, shared):
+def test_the_times_are_those_of_the_pass_with_which_the_joined_file_starts(recorded):
     for name, first in (("vcopy__MI100", "SQC_DCACHE_INFLIGHT_LEVEL"), ("vcopy__MI200", "pmc_perf_0")):
-        done = bench.load(folder(shared, name))
-        assert bench.column(done, "passes", "name")[0] == first
-    assert bench.column(done, "dispatches", "duration_ns") == [19200, 16320, 16320]
+        done = recorded.load_once(name)
+        assert recorded.column(done, "passes", "name")[0] == first
+    assert recorded.column(done, "dispatches", "duration_ns") == [19200, 16320, 16320]
 
 
-def test_a_row_per_counter_keeps_when_each_launch_began(bench, shared):
-    source = folder(shared, "torch_trace__MI300X_A1")
-    done = bench.load(source)
-    with (source / "pmc_perf.csv").open(newline="") as file:
+def test_a_row_per_counter_keeps_when_each_launch_began(recorded):
+    done = recorded.load_once("torch_trace__MI300X_A1")
+    with (folder(recorded.shared, "torch_trace__MI300X_A1") / "pmc_perf.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     times = {int(line["Dispatch_ID"]): (int(line["Start_Timestamp"]), int(line["End_Timestamp"])) for line in lines}
-    began, ended = (bench.column(done, "dispatches", name) for name in ("start_ns", "end_ns"))
+    began, ended = (recorded.column(done, "dispatches", name) for name in ("start_ns", "end_ns"))
     assert list(zip(began, ended, strict=True)) == [times[number] for number in sorted(times)]
 
 
-def test_without_a_joined_file_the_pass_of_the_busy_cycles_gives_the_times(bench, shared):
-    done = bench.load(folder(shared, "kernel__MI200"))
-    assert bench.column(done, "passes", "name")[0] == "SQC_DCACHE_INFLIGHT_LEVEL"
+def test_without_a_joined_file_the_pass_of_the_busy_cycles_gives_the_times(recorded):
+    done = recorded.load_once("kernel__MI200")
+    assert recorded.column(done, "passes", "name")[0] == "SQC_DCACHE_INFLIGHT_LEVEL"
     assert any("filtered by kernel (vecCopy)" in note for note in done.notes)
 
 
-def test_a_joined_file_alone_is_taken_apart_into_its_runs(bench, shared):
-    whole = bench.load(folder(shared, "vcopy__MI100"))
-    alone = bench.folder / "alone" / "MI100"
+def test_a_joined_file_alone_is_taken_apart_into_its_runs(recorded):
+    whole = recorded.load_once("vcopy__MI100")
+    alone = recorded.folder / "alone" / "MI100"
     alone.mkdir(parents=True)
     for file in ("pmc_perf.csv", "sysinfo.csv"):
-        shutil.copy(folder(shared, "vcopy__MI100") / file, alone)
-    done = bench.load(alone)
+        shutil.copy(folder(recorded.shared, "vcopy__MI100") / file, alone)
+    done = recorded.load(alone)
     assert (done.passes, done.passes_unmatched, done.counters) == (12, 0, whole.counters)
-    for counter in ("GRBM_GUI_ACTIVE", "SQ_LEVEL_WAVES_ACCUM", "TCC_EA0_WRREQ_sum", "duration_ns"):
-        query = f'"{counter}"'
-        assert bench.column(done, "counters", query) == bench.column(whole, "counters", query)
+    columns = "GRBM_GUI_ACTIVE, SQ_LEVEL_WAVES_ACCUM, TCC_EA0_WRREQ_sum, duration_ns"
+    assert recorded.rows(done, "counters", columns) == recorded.rows(whole, "counters", columns)
 
 
-def test_old_and_new_names_of_a_counter_answer_alike_in_metrics_and_sql(bench, shared):
-    done = bench.load(folder(shared, "vcopy__MI100"))
-    assert {"TCC_EA0_RDREQ_sum", "SQ_LEVEL_WAVES_ACCUM"} <= set(bench.manifest(done).counters)
-    manifest = bench.manifest(done)
-    with Workload(bench.store, manifest) as opened:
+def test_old_and_new_names_of_a_counter_answer_alike_in_metrics_and_sql(recorded):
+    done = recorded.load_once("vcopy__MI100")
+    assert {"TCC_EA0_RDREQ_sum", "SQ_LEVEL_WAVES_ACCUM"} <= set(recorded.manifest(done).counters)
+    manifest = recorded.manifest(done)
+    with Workload(recorded.store, manifest) as opened:
         scope = FormulaScope(opened, has_instances=False)
         assert scope.column("TCC_EA_RDREQ_sum") == 'w."TCC_EA0_RDREQ_sum"'
     for old, new in (
         ("tcc_ea_rdreq_sum", "TCC_EA0_RDREQ_sum"),
         ('"SQ_ACCUM_PREV_HIRES@SQ_LEVEL_WAVES"', "SQ_LEVEL_WAVES_ACCUM"),
     ):
-        found = query_counters(bench.store, f"SELECT {old}, {new} FROM counters ORDER BY dispatch_id").table.rows
+        found = query_counters(
+            recorded.store, f"SELECT {old}, {new} FROM counters ORDER BY dispatch_id", manifest.id
+        ).table.rows
         assert len(found) == 3 and all(a == b and a is not None for a, b in found)
-    listed = query_counters(bench.store, "SELECT * FROM counters LIMIT 1").table.columns
+    listed = query_counters(recorded.store, "SELECT * FROM counters LIMIT 1", manifest.id).table.columns
     assert "TCC_EA_RDREQ_sum" not in listed and "TCC_EA0_RDREQ_sum" in listed
 
 
@@ -212,23 +235,25 @@ def test_databases_that_were_kept_are_read_with_what_sysinfo_states(bench, share
     assert bench.manifest(done).facts["max_sclk"] == 1700
 
 
-def test_a_folder_of_pc_samples_alone_gives_its_launches_and_the_sample_that_rocprof_compute_shows(bench, shared):
-    done = bench.load(folder(shared, "vcopy_pc_sampling_only__MI300A_A1"))
+def test_a_folder_of_pc_samples_alone_gives_its_launches_and_the_sample_shown(recorded):
+    done = recorded.load_once("vcopy_pc_sampling_only__MI300A_A1")
     assert (done.format, done.arch, done.dispatches, done.counters) == ("rocprof-compute", "gfx942", 3, 0)
     columns = 'dispatch_id, kernel, "offset", instruction, source_line, stall_reason, stall_raw, issued, count'
     kernel = "vecCopy(double*, double*, double*, int, int)"
     wait = "s_waitcnt vmcnt(0)"
-    assert bench.rows(done, "samples", columns) == [
+    assert recorded.rows(done, "samples", columns) == [
         (3, kernel, 0x1F68, wait, None, "memory", "WAITCNT", False, 1)
     ]  # fmt: skip
-    assert bench.rows(done, "instructions", 'kernel, "offset", instruction, class') == [(kernel, 0x1F68, wait, "wait")]
-    manifest = bench.manifest(done)
+    assert recorded.rows(done, "instructions", 'kernel, "offset", instruction, class') == [
+        (kernel, 0x1F68, wait, "wait")
+    ]
+    manifest = recorded.manifest(done)
     assert manifest.samples == 1
     # The folder's options: stochastic sampling, whose intervals are cycles.
     assert manifest.facts["pc_sampling_interval_cycles"] == 1_048_576
     sql = "SELECT value FROM facts WHERE fact = 'pc_sampling_interval_cycles'"
-    assert query_counters(bench.store, sql, str(done.workload)).table.rows == [[1_048_576]]
-    (few, *_) = find_hotspots(bench.store, str(done.workload)).notes
+    assert query_counters(recorded.store, sql, str(done.workload)).table.rows == [[1_048_576]]
+    (few, *_) = find_hotspots(recorded.store, str(done.workload)).notes
     assert "1 sample is not enough" in few and "a shorter interval than 1,048,576 cycles" in few
     assert "pc_sampling_interval_us" not in manifest.facts and manifest.facts["num_xcd"] > 1
 
@@ -252,22 +277,22 @@ def test_options_are_read_as_the_profiler_writes_them(tmp_path):
     }  # fmt: skip
 
 
-def test_launches_that_took_turns_keep_what_each_collected_and_give_figures_together(bench, shared):
-    done = bench.load(folder(shared, "vcopy_iteration_multiplexing__MI350"))
-    manifest = bench.manifest(done)
+def test_launches_that_took_turns_keep_their_counters_and_give_figures_together(recorded):
+    done = recorded.load_once("vcopy_iteration_multiplexing__MI350")
+    manifest = recorded.manifest(done)
     assert manifest.multiplexed == "kernel"
     assert any("each launch collected some of the 313 counters in turn, 5 % of all" in note for note in done.notes)
-    waves = bench.column(done, "counters", "SQ_WAVES")
+    waves = recorded.column(done, "counters", "SQ_WAVES")
     assert [i for i, value in enumerate(waves) if value is not None] == [13] and waves[13] == 16384
-    figures = {f.name: f for f in evaluate(bench.store, done.workload, ["*"])}
+    figures = {f.name: f for f in evaluate(recorded.store, done.workload, ["*"])}
     hits, misses = (
-        next(v for v in bench.column(done, "counters", name) if v is not None)
+        next(v for v in recorded.column(done, "counters", name) if v is not None)
         for name in ("TCC_HIT_sum", "TCC_MISS_sum")
     )
     rate = figures["l2.hit_rate_pct"]
     assert rate.value == pytest.approx(100 * hits / (hits + misses)) and rate.over.combined
     assert figures["dispatch.duration_ns"].n == 20 and figures["dispatch.duration_ns"].value == 4858
-    noted = compute_metrics(bench.store, done.workload).notes
+    noted = compute_metrics(recorded.store, done.workload).notes
     assert any("combine counters of different launches" in note for note in noted)
 
 
@@ -283,15 +308,17 @@ def test_a_kernel_with_too_few_launches_for_its_turns_is_named(bench):
     assert "short (1 launch, 1 of 2 counters never)" in told and "long" not in told
 
 
-def test_added_cycles_are_found_from_many_launches_and_percentages_given_by_time(bench, shared):
-    done = bench.load(folder(shared, "torch_trace__MI300X_A1"))
+def test_added_cycles_are_found_and_percentages_given_by_time(recorded):
+    done = recorded.load_once("torch_trace__MI300X_A1")
     (told,) = [w for w in done.warnings if w.startswith("clock")]
     assert "a fit over 20 launches" in told and "do not trust" not in told
     assert 15_000 < int(re.search(r"adds about (\d+) cycles", told)[1]) < 25_000
     metrics = ["salu.utilization_pct", "dispatch.duration_ns", "dispatch.gpu_cycles"]
-    answer = compute_metrics(bench.store, done.workload, metrics)
+    answer = compute_metrics(recorded.store, done.workload, metrics)
     share, time, cycles = (row[answer.table.columns.index("avg")] for row in answer.table.rows)
     (note,) = [n for n in answer.notes if "percentages of it are too low" in n]
     by_time = share * cycles / (time * 2.1)
     assert f"salu.utilization_pct {share:.3g} -> {by_time:.3g} %" in note
-    assert not any("too low" in n for n in compute_metrics(bench.store, done.workload, ["dispatch.duration_ns"]).notes)
+    assert not any(
+        "too low" in n for n in compute_metrics(recorded.store, done.workload, ["dispatch.duration_ns"]).notes
+    )
