@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,13 +13,8 @@ from mcp.client import Client
 from rooflens.analysis.store.store import Store
 from rooflens.examples.loop import loop
 from rooflens.server.mcp import app
-from rooflens.tests import ROOT
 from rooflens.tools.query_counters import query_counters
 
-SUBSYSTEMS = {
-    "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric", "scratch",
-    "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
-}  # fmt: skip
 pytestmark = pytest.mark.anyio
 
 
@@ -149,16 +143,6 @@ def test_a_recording_without_the_kernel_is_told() -> None:
         loop.rows_of(loop.RECORDING, "transpose")
     rows = list(csv.reader(loop.rows_of(loop.RECORDING, "transpose_lds").splitlines()))
     assert len(rows) == 3 and len({len(row) for row in rows}) == 1
-
-
-def test_ladders_name_kernels_of_the_example_program_and_known_subsystems() -> None:
-    labels = (ROOT / "tests" / "data" / "h200_kernels.csv").read_text().splitlines()
-    kernels = {row["kernel"] for row in csv.DictReader(labels)}
-    for steps in loop.ladders().values():
-        assert {v.kernel for v in steps.versions} <= kernels
-        first, *others = steps.versions
-        assert first == replace(first, helps=(), idea="", change="")
-        assert all(v.helps and set(v.helps) <= SUBSYSTEMS - {"unknown"} and v.idea and v.change for v in others)
 
 
 async def replay(name: str, store: Store, folder: Path) -> list[loop.Round]:
