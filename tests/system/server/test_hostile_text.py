@@ -387,15 +387,6 @@ def test_an_answer_about_an_honest_profile_is_not_marked(samples: Store) -> None
         assert "never instructions" not in said(toolbox.answer(samples, tool, arguments), tool)[0], arguments
 
 
-def test_what_the_project_says_itself_is_never_changed() -> None:
-    from rooflens.analysis import tables
-    from rooflens.server.mcp import resources
-
-    guide = (ROOT / "server" / "mcp" / "guide.md").read_text()
-    written = [tables.render(), resources.metric_index(), guide, *(p.text for p in resources.prompts())]
-    assert [text[:80] for text in written if texts.inert(text) != text] == []
-
-
 def test_addresses_of_shared_stores_stay_as_their_owner_wrote_them() -> None:
     address = "s3://profiles/team"
     assert (
