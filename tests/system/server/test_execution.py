@@ -88,15 +88,8 @@ async def test_a_run_outlives_its_cancelled_call_until_another_server_ends_it(
             group.cancel_scope.cancel()
         standing = (await other.call_tool("get_run", {"run_id": "latest"})).structured_content
         assert standing["state"] == "running" and len(alive(pids)) == 3
-        queued = await other.call_tool("profile_command", profiling("pass", wait_s=0.5))
-        assert queued.structured_content["state"] == "queued", "one run at a time, whichever server started it"
         ended = await other.call_tool("cancel_run", {"run_id": standing["run_id"]})
         assert ended.structured_content["state"] == "cancelled" and not alive(pids)
-        state = "queued"
-        while state in ("queued", "running"):
-            waiting = {"run_id": queued.structured_content["run_id"], "wait_s": 45}
-            state = (await one.call_tool("get_run", waiting)).structured_content["state"]
-        assert state == "done"
 
 
 @pytest.mark.anyio
