@@ -12,9 +12,9 @@ from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
 from rooflens.tests.support import nursery
 from rooflens.tests.support.amd_node import Node
+from rooflens.tests.support.recordings import stored
 from rooflens.tools import query_counters as query
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.isolation import child, fork_server
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running import start
@@ -26,7 +26,7 @@ ENDLESS = "SELECT count(*) FROM range(100000000) a, range(100000) b"
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     made = Store(tmp_path / "store")
-    import_profile(made, str(ROOT / "server" / "samples" / "yax_before"), name="yax")
+    stored(made, ROOT / "server" / "samples" / "yax_before", "yax")
     return made
 
 

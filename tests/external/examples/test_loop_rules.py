@@ -1,26 +1,14 @@
-"""The scripted loop: its rules one by one, and both ladders replayed from the recording through a real server."""
+"""The rules of the scripted loop one by one; tests/oracle/examples walks whole ladders."""
 
 from __future__ import annotations
 
-import csv
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mcp.client import Client
 
-from rooflens.analysis.store.store import Store
 from rooflens.examples.loop import loop
-from rooflens.server.mcp import app
-from rooflens.tests import ROOT
-from rooflens.tools.query_counters import query_counters
 
-SUBSYSTEMS = {
-    "dispatch", "instruction_fetch", "salu", "valu", "sfu", "matrix", "lds", "vl1d", "l2", "hbm", "fabric", "scratch",
-    "atomics", "barrier", "divergence", "occupancy", "latency", "unknown",
-}  # fmt: skip
 pytestmark = pytest.mark.anyio
 
 
@@ -142,38 +130,3 @@ async def test_live_a_refusal_or_a_failed_run_is_told(answer: dict[str, Any]) ->
     client = Scripted(profile_command=[answer])
     with pytest.raises(loop.CallRefused, match="profile_command|counters not permitted"):
         await loop.live("/bin/kernels")(client, version(1))  # type: ignore[arg-type]
-
-
-def test_a_recording_without_the_kernel_is_told() -> None:
-    with pytest.raises(loop.CallRefused, match="no launch of transpose$"):
-        loop.rows_of(loop.RECORDING, "transpose")
-    rows = list(csv.reader(loop.rows_of(loop.RECORDING, "transpose_lds").splitlines()))
-    assert len(rows) == 3 and len({len(row) for row in rows}) == 1
-
-
-def test_ladders_name_kernels_of_the_example_program_and_known_subsystems() -> None:
-    labels = (ROOT / "tests" / "data" / "h200_kernels.csv").read_text().splitlines()
-    kernels = {row["kernel"] for row in csv.DictReader(labels)}
-    for steps in loop.ladders().values():
-        assert {v.kernel for v in steps.versions} <= kernels
-        first, *others = steps.versions
-        assert first == replace(first, helps=(), idea="", change="")
-        assert all(v.helps and set(v.helps) <= SUBSYSTEMS - {"unknown"} and v.idea and v.change for v in others)
-
-
-async def replay(name: str, store: Store, folder: Path) -> list[loop.Round]:
-    async with Client(app.build(store)) as client:
-        return await loop.optimise(client, loop.ladders()[name], loop.replay_recording(folder))
-
-
-async def test_the_transpose_is_walked_to_its_fast_version(tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    done = await replay("transpose", store, tmp_path)
-    assert [r.best.kernel for r in done] == ["transpose_naive", "transpose_lds", "transpose_padded"]
-    assert [r.found.subsystem for r in done[1:]] == ["lds", "hbm"]
-    assert all(r.outcome and r.outcome.same_work == "yes" for r in done[:-1])
-    total = done[0].outcome.speedup * done[1].outcome.speedup  # type: ignore[union-attr,operator]
-    assert total == pytest.approx(4049.9 / 613.3, rel=0.05)
-    assert "hbm" in done[-1].stop
-    tried = query_counters(store, "SELECT change, verdict FROM log ORDER BY created").table.rows
-    assert tried == [[v.change, "improved"] for v in loop.ladders()["transpose"].versions[1:]]

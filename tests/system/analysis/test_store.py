@@ -75,7 +75,7 @@ while True:
 """
     sample = ROOT / "server" / "samples" / "yax_before"
     chance, acknowledged = random.Random(8), set[str]()
-    for _ in range(3):
+    for _ in range(2):
         worker = start(code, str(store.root), str(sample))
         worker.stdout.readline()
         time.sleep(chance.uniform(0.0, 0.8))

@@ -30,7 +30,7 @@ def check_reader(reader: str) -> None:
     tally = Tally()
 
     @settings(
-        max_examples=_EXAMPLES.get(reader, 14), derandomize=True, deadline=None, database=None,
+        max_examples=_EXAMPLES.get(reader, 6), derandomize=True, deadline=None, database=None,
         suppress_health_check=_SLOW, phases=[Phase.explicit, Phase.generate],
     )  # fmt: skip
     @given(READERS[reader]())

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from rooflens import __version__
 from rooflens.server.cli import parser
 from rooflens.server.mcp.resources import prompts
 from rooflens.server.mcp.toolbox import tools
@@ -47,29 +46,6 @@ def test_the_files_are_fresh(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
     status = GENERATE.main()
     assert (status, capsys.readouterr().out) == (0, ""), "run `make docs`"
-
-
-def test_a_file_that_would_change_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["generate.py", "--check"])
-    monkeypatch.setattr(GENERATE, "files", lambda: {ROOT / "packaging" / "server.json": "{}"})
-    assert GENERATE.main() == 1 and capsys.readouterr().out == "outdated packaging/server.json\n"
-
-
-def test_one_version_and_one_name_everywhere() -> None:
-    versions = {SERVER["version"], SERVER["packages"][0]["version"], MANIFEST["version"], PLUGIN["version"]}
-    assert versions == {__version__}
-    names = {SERVER["packages"][0]["identifier"], MANIFEST["name"], PLUGIN["name"], MARKETPLACE["plugins"][0]["name"]}
-    assert names == {"rooflens"}
-
-
-def test_the_registry_name_is_a_placeholder_until_a_repository_is_known() -> None:
-    repository = GENERATE.project().get("urls", {}).get("Repository")
-    assert (GENERATE.NOBODY in SERVER["name"]) == (repository is None)
-    assert GENERATE.registry_name("https://github.com/somebody/rooflens") == "io.github.somebody/rooflens"
-    with pytest.raises(ValueError, match="GitHub"):
-        GENERATE.registry_name("https://example.org/rooflens")
-    known = GENERATE.server_json({**GENERATE.project(), "urls": {"Repository": "https://github.com/somebody/rooflens"}})
-    assert known["name"] == "io.github.somebody/rooflens" and known["repository"]["source"] == "github"
 
 
 def test_server_json_keeps_the_registrys_limits_and_its_arguments_start_the_server() -> None:

@@ -74,10 +74,6 @@ def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
 
 
-def test_the_guide_has_an_example_of_each() -> None:
-    assert [Path(name).parent.name for name in EXAMPLES] == ["gpus", "metrics", "rules"]
-
-
 def test_every_folder_of_code_stands_in_the_tree() -> None:
     tree = set(re.findall(r"\w+(?=/)", GUIDE.partition("## The folders")[2].partition("[The glossary]")[0]))
     folders = {

@@ -203,7 +203,7 @@ async def test_sixty_slow_queries_delay_nobody_and_end_with_their_calls(samples:
 
 
 async def test_an_import_ends_with_its_call_and_leaves_nothing(tmp_path: Path) -> None:
-    launches = repeated(20_000, Launch("k(int)"), X_A=[1.0] * 20_000)
+    launches = repeated(10_000, Launch("k(int)"), X_A=[1.0] * 10_000)
     profile = Writer(tmp_path).json("1_results.json", made_run(*launches))
     store = Store(tmp_path / "store")
     async with connected(store) as (client, pid):

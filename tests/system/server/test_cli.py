@@ -76,11 +76,17 @@ def test_demo_shows_samples_and_their_caveat_and_measures_this_machine_if_asked(
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     tmp_path.chmod(0o700)
 
-    def ask_for_one_ceiling(store: Store, tool: str, arguments: dict[str, Any]) -> Result:
-        more = {"device": "cpu", "ceilings": ["host.dram.copy"]} if tool == "run_peak_benchmarks" else {}
-        return ask(store, tool, arguments | more)
+    drawn = list[Result]()
 
-    monkeypatch.setattr(demo, "ask", ask_for_one_ceiling)
+    def ask_for_one_ceiling_and_one_picture(store: Store, tool: str, arguments: dict[str, Any]) -> Result:
+        if tool == "plot" and drawn:
+            return drawn[0]
+        more = {"device": "cpu", "ceilings": ["host.dram.copy"]} if tool == "run_peak_benchmarks" else {}
+        answered = ask(store, tool, arguments | more)
+        drawn.extend([answered] if tool == "plot" else [])
+        return answered
+
+    monkeypatch.setattr(demo, "ask", ask_for_one_ceiling_and_one_picture)
     status, out, _ = _call(capsys, "demo", "--benchmark", "--store", str(tmp_path / "kept"))
     assert status == 0
     assert re.search(r"What this machine can reach.*host\.dram\.copy +\d", out, re.DOTALL), out

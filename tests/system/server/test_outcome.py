@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from rooflens.analysis.base.problems import BadArgument, MissingTool, NotFound, Problem
 from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.server.cli import main
@@ -137,16 +135,3 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(
     monkeypatch.setattr(cli, "choose_store", interrupted)
     assert main(["tools"]) == outcome.INTERRUPTED
     assert capsys.readouterr().err == ""
-
-
-def test_help_lists_every_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    shown = re.findall(r"^  (\d+) +\S", capsys.readouterr().out, re.MULTILINE)
-    assert list(map(int, shown)) == list(outcome.MEANINGS)
-
-
-def test_problems_have_codes_of_their_class() -> None:
-    assert [kind("x").code for kind in (Problem, NotFound, BadArgument, MissingTool)] == [
-        "problem", "not_found", "bad_argument", "missing_tool",
-    ]  # fmt: skip

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
-import signal
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rooflens.tests.standins import application
 from rooflens.tests.standins.install import install
 from rooflens.tests.standins.options import VERSIONS, parser
 
@@ -41,16 +35,6 @@ def run(tmp_path: Path) -> Run:
     return start
 
 
-def jobs(folder: Path, *jobs: dict[str, Any]) -> str:
-    path = folder / "jobs.json"
-    path.write_text(json.dumps({"jobs": jobs}), encoding="utf-8")
-    return str(path)
-
-
-def counters(folder: Path, pattern: str = "**/*counter_collection.csv") -> set[str]:
-    return {row["Counter_Name"] for file in folder.glob(pattern) for row in csv.DictReader(file.open())}
-
-
 @pytest.mark.parametrize(
     ("option", "since"),
     [
@@ -69,83 +53,6 @@ def test_an_option_is_unknown_before_its_version(option: list[str], since: str) 
     with pytest.raises(SystemExit, match="2"):
         parser(before).parse_args(option)  # type: ignore[arg-type]
     parser(first).parse_args(option)  # type: ignore[arg-type]
-
-
-def test_abbreviations_end_with_1_0(run: Run) -> None:
-    assert run("0.6.0", "--kernel-tr", "--", *TRUE).returncode == 0
-    assert run("1.0.0", "--kernel-tr", "--", *TRUE).returncode == 2
-
-
-def test_no_program_without_the_two_dashes(run: Run) -> None:
-    assert run("1.0.0", "--kernel-trace", "/bin/true").returncode == 2
-    assert "No application provided" in run("1.0.0", "--kernel-trace").stderr
-
-
-def test_stats_alone_is_fatal(run: Run) -> None:
-    done = run("1.0.0", "--stats", "--", *TRUE)
-    assert done.returncode == 1 and "No tracing options were enabled" in done.stderr
-
-
-def test_one_job_with_counters_is_pass_1_and_one_without_is_no_pass(run: Run, tmp_path: Path) -> None:
-    assert run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"]}), "-d", "a", "--", *TRUE).returncode == 0
-    assert run("1.0.0", "-i", jobs(tmp_path, {"kernel_trace": True}), "-d", "b", "--", *TRUE).returncode == 0
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["pass_1"]
-    assert not (tmp_path / "b" / "pass_1").exists() and list((tmp_path / "b").rglob("*_results.db"))
-
-
-def test_a_key_with_two_values_is_an_error(run: Run, tmp_path: Path) -> None:
-    one = jobs(tmp_path, {"pmc": ["SQ_WAVES"], "output_directory": "other"})
-    assert "conflicting value for output_directory" in run("1.0.0", "-i", one, "-d", "out", "--", *TRUE).stderr
-    again = run("1.0.0", "-i", one, "--", *TRUE, ROCPROF_OUTPUT_PATH="elsewhere")
-    assert "conflicting value for output_directory" in again.stderr
-
-
-def test_a_key_that_would_be_ignored_is_refused(run: Run, tmp_path: Path) -> None:
-    done = run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"], "kernel_regex": "x"}), "--", *TRUE)
-    assert done.returncode == 1 and "kernel_regex" in done.stderr
-
-
-def test_too_many_counters_abort_and_since_2026_end(run: Run, tmp_path: Path) -> None:
-    three = ["TD_TD_BUSY_sum", "TD_TC_STALL_sum", "TD_LOAD_WAVEFRONT_sum"]
-    log = tmp_path / "log"
-    app = [sys.executable, application.__file__, "--log", str(log), "--sleep", "20"]
-    assert run("1.0.0", "--pmc", *three, "--", *app).returncode == -signal.SIGABRT
-    assert run("1.3.2", "--pmc", *three, "--", *app).returncode == 1
-    assert run("1.0.0", "--pmc", *three[:2], "TD_TD_BUSY", "--", *TRUE).returncode == 0
-
-
-def test_an_unknown_counter_is_left_out_with_a_warning(run: Run, tmp_path: Path) -> None:
-    done = run("1.0.0", "--pmc", "SQ_WAVES", "TCC_EA0_RDREQ_sum", "-f", "csv", "-d", "out", "--", *TRUE)
-    assert "Unable to find all counters" in done.stderr
-    assert counters(tmp_path / "out") == {"SQ_WAVES"}
-
-
-def test_extra_counters_in_the_layout_of_the_version(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "flat.yaml").write_text(
-        "W_ACCUM:\n  architectures:\n    gfx90a/gfx942:\n      expression: accumulate(SQ_LEVEL_WAVES, HIGH_RES)\n"
-        "  description: 'waves, summed over time'\n"
-    )
-    (tmp_path / "nested.yaml").write_text(
-        'rocprofiler-sdk:\n  counters-schema-version: 1\n  counters:\n  - name: HIT_3\n    description: ""\n'
-        "    properties: []\n    definitions:\n    - architectures:\n      - gfx90a\n"
-        "      expression: select(TCC_HIT,[DIMENSION_XCC=[0],DIMENSION_INSTANCE=[3]])\n"
-    )
-    rest = ["--output-format", "csv", "-d", "out", "--", *TRUE]
-    assert run("0.6.0", "--pmc", "W_ACCUM", "-E", "flat.yaml", *rest).returncode == 0
-    assert counters(tmp_path / "out") == {"W_ACCUM"}
-    assert run("1.0.0", "--pmc", "HIT_3", "-E", "nested.yaml", *rest).returncode == 0
-    assert counters(tmp_path / "out") == {"W_ACCUM", "HIT_3"}
-    assert run("1.0.0", "--pmc", "W_ACCUM", "-E", "flat.yaml", *rest).returncode == 1
-    assert run("0.6.0", "--pmc", "HIT_3", "-E", "nested.yaml", *rest).returncode == 1
-
-
-def test_an_accumulation_takes_two_registers(run: Run, tmp_path: Path) -> None:
-    one = {"name": "L", "description": "", "properties": [], "definitions": [
-        {"architectures": ["gfx90a"], "expression": "reduce(accumulate(SQ_LEVEL_WAVES, HIGH_RES), sum)"}]}  # fmt: skip
-    (tmp_path / "e.yaml").write_text(json.dumps({"rocprofiler-sdk": {"counters-schema-version": 1, "counters": [one]}}))
-    six = ["SQ_WAVES", "SQ_INSTS", "SQ_INSTS_VALU", "SQ_INSTS_SALU", "SQ_INSTS_LDS", "SQ_INSTS_SMEM"]
-    assert run("1.3.2", "--pmc", *six, "L", "-E", "e.yaml", "--", *TRUE).returncode == 0
-    assert run("1.3.2", "--pmc", *six, "SQ_IFETCH", "L", "-E", "e.yaml", "--", *TRUE).returncode == 1
 
 
 def test_the_database_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, shared: Path) -> None:
@@ -167,26 +74,3 @@ def test_the_csv_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, share
     for kind in ("kernel_trace", "kernel_stats", "agent_info"):
         real = next((shared / "rocprofv3" / "kernel_trace").glob(f"*_{kind}.csv"))
         assert (tmp_path / "o" / f"x_{kind}.csv").read_text().splitlines()[0] == real.read_text().splitlines()[0]
-
-
-def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    programs = install(tmp_path / "rocm")
-    (tmp_path / "in.txt").write_text(text)
-    env = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
-    line = [program, "-i", "in.txt", *arguments, *TRUE]
-    return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments"),
-    [
-        ("pmc: SQ_WAVES\n", ["-o", "out.txt"]),
-        ("pmc: TD_TD_BUSY_sum TD_TC_STALL_sum TD_LOAD_WAVEFRONT_sum\n", ["-o", "out.csv"]),
-        ("pmc: NO_SUCH\n", ["-o", "out.csv"]),
-        ("counters: SQ_WAVES\n", ["-o", "out.csv"]),
-        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--timestamp", "yes"]),
-        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--kernel-trace"]),
-    ],
-)
-def test_rocprof_refuses(tmp_path: Path, text: str, arguments: list[str]) -> None:
-    assert legacy(tmp_path, "rocprof", text, *arguments).returncode == 1

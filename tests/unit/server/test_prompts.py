@@ -14,10 +14,8 @@ import pytest
 from mcp.client import Client
 
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.analysis.planning.plan import plan, resolve
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import schema
-from rooflens.server.commands import NAMES as NAMES_OF_COMMANDS
 from rooflens.server.mcp import app, resources, toolbox
 from rooflens.server.mcp.resources import offered_only
 from rooflens.tests import ROOT
@@ -25,9 +23,6 @@ from rooflens.tools.sql import unlimited_query
 
 TOOLS = {tool.name: tool for tool in toolbox.TOOLS}
 NAMES = ("answer_question", "compare_versions", "explain_profile", "optimize_program", "plan_counters")
-TOKENS = 1_500
-"""About four characters each: a prompt must leave a small context free for the work."""
-_TARGET = "gfx942"
 _NO_NAMES = ("subsystem.quantity", "rooflens://schema", '"*"')
 
 
@@ -131,28 +126,6 @@ def test_every_name_in_a_prompt_exists(written: resources.PromptTemplate, sample
             assert span in known, span
 
 
-@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
-def test_metrics_named_in_calls_can_be_planned(written: resources.PromptTemplate) -> None:
-    wanted = set(
-        re.findall(r'"((?:[a-z0-9]+\.)+[a-z0-9_.]+|overview|diagnosis|everything|roofline|l2|lds|hbm)"', written.text)
-    )
-    if wanted:
-        assert resolve(_TARGET, sorted(wanted)).sets
-
-
-def test_a_sure_diagnosis_takes_as_many_runs_as_the_prompts_say() -> None:
-    timing = 1
-    for wanted, runs in ((["diagnosis", "roofline"], {5, 6, 7}), (["everything"], {12, 13, 14})):
-        assert len(plan("sm_90", wanted).passes) == 1
-        assert {len(plan(gpu, wanted).passes) + timing for gpu in ("gfx90a", "gfx942")} <= runs
-
-
-@pytest.mark.parametrize("written", resources.prompts(), ids=lambda w: w.name)
-def test_a_prompt_is_short(written: resources.PromptTemplate) -> None:
-    assert len(written.text) < 4 * TOKENS
-    assert all(len(line) <= 160 for line in written.text.splitlines())
-
-
 OF_PROMPTS = {
     "rooflens": "optimize_program",
     "rooflens-read-a-profile": "explain_profile",
@@ -172,12 +145,6 @@ def test_a_skill_keeps_the_limits_of_skills_and_has_the_text_of_its_prompt(entry
     if stated["name"] in OF_PROMPTS:
         prompt = next(p for p in resources.prompts() if p.name == OF_PROMPTS[stated["name"]])
         assert text == prompt.fill({}, [*TOOLS, resources.ANY_SERVER])
-
-
-def test_every_command_of_the_skill_for_teams_is_one_of_rooflens() -> None:
-    text = (ROOT / "skills" / "rooflens-team-store" / "SKILL.md").read_text()
-    named = set(re.findall(r"`rooflens (?:--store \S+ )?([a-z][a-z-]*)", text))
-    assert {"init", "push", "gate", "connect"} <= named <= set(NAMES_OF_COMMANDS)
 
 
 def test_a_skill_without_frontmatter_is_refused(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ from typing import Any
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
 from rooflens.tests.support.comparisons import flop, launches, workload
 from rooflens.tests.support.recordings import stored
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.search_metrics import search_metrics
 
@@ -62,7 +59,6 @@ def test_limit_and_offset_page_through_all_metrics(samples: Store) -> None:
 
 
 def test_workloads_are_listed_newest_first_and_damaged_ones_by_name(samples: Store, tmp_path: Any) -> None:
-    import shutil
 
     store = Store(shutil.copytree(samples.root, tmp_path / "copy"))
     (store.root / "notes.txt").write_text("mine")
@@ -96,38 +92,6 @@ def test_search_knows_what_a_vector_instruction_and_a_normalization_are_called(s
     one = search_metrics(samples, "vector instructions per wave", gpu="gfx908")
     assert "valu.chart_instructions" in [r["name"] for r in records(one.table)][:3]
     assert not any("use gpu=" in note for note in one.notes)
-
-
-def test_the_instruction_mix_has_vector_instructions_on_every_target(samples: Store) -> None:
-    mix = catalog.presets()["instruction_mix"]
-    for target in {*catalog.targets_with_metrics()} - {"cpu"}:
-        known = {name for name in catalog.by_name(target) if name in mix}
-        assert any(name.startswith("valu.") for name in known), target
-
-
-def test_hbm_bandwidth_of_a_gpu_with_infinity_cache_says_so(store: Store, shared: Path) -> None:
-    stored(store, shared / "workloads38" / "join_type_kernel__MI300X_A1", "mi300x")
-    row = records(compute_metrics(store, "mi300x", metrics=["hbm.read_bw_gbs"]).table)[0]
-    assert row["avg"] > 0 and "Infinity Cache" in row["reason"]
-
-
-def test_hbm_bandwidth_says_where_the_local_share_was_not_counted(store: Store, shared: Path, tmp_path: Path) -> None:
-    """The same profile without the counter of local reads: all reads count, and the figure says so."""
-    original = shared / "workloads" / "vcopy" / "MI200"
-    folder = tmp_path / "MI200"
-    shutil.copytree(original, folder)
-    with (original / "pmc_perf.csv").open(newline="") as file:
-        rows = [{k: v for k, v in r.items() if not k.startswith("TCC_EA_RDREQ_DRAM")} for r in csv.DictReader(file)]
-    with (folder / "pmc_perf.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-    import_profile(store, str(folder), name="without")
-    names = ["hbm.read_bw_gbs", "fabric.read_bw_gbs", "hbm.write_bw_gbs"]
-    row = {r["name"]: r for r in records(compute_metrics(store, "without", metrics=names).table)}
-    assert row["hbm.read_bw_gbs"]["avg"] == row["fabric.read_bw_gbs"]["avg"] > 0
-    assert "share of local memory was not counted" in row["hbm.read_bw_gbs"]["reason"]
-    assert row["hbm.write_bw_gbs"]["reason"] is None
 
 
 def test_one_unknown_name_loses_only_itself(samples: Store) -> None:
@@ -180,15 +144,6 @@ def test_channels_are_one_row_with_their_imbalance_unless_asked_for_one_by_one(s
     nothing = rows["atomics.fabric_channel_latency_cycles"]
     assert (nothing["mean"], nothing["status"]) == (None, "undefined") and "denominator" in nothing["reason"]
     assert compute_metrics(store, done, ["18"], detail="full").channels is None
-
-
-def test_zeros_are_sound_and_what_a_target_never_counts_is_not_planned(store: Store, shared: Path) -> None:
-    halo = stored(store, shared / "workloads38" / "vcopy__RDNA35_HALO")
-    found = compute_metrics(store, halo.id)
-    told = {r["name"]: r["status"] for r in records(found.table)}
-    assert told["vl1d.bw_gbs"] == "suspect" and "vl1d.bw_gbs" not in found.zeros, "its counter did not count"
-    mix = compute_metrics(store, halo.id, metrics=["instruction_mix"])
-    assert mix.without_value == {"not_collected": ["valu.dual_issue_instructions"]} and not mix.next
 
 
 def test_unusable_times_are_called_so_and_no_counters_are_planned_against_them(store: Store, shared: Path) -> None:

@@ -9,13 +9,10 @@ import duckdb
 import pytest
 
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.rooflines import publish
 from rooflens.tools.answers import roofline_summary
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_roofline import compute_roofline
-from rooflens.tools.plan_profile import plan_profile
-from rooflens.tools.rendering import render
 
 FMA = {"kernel": "fma", "duration_ns": 1e4, "SQ_INSTS_VALU_FMA_F32": 1.5e6, "SQ_INSTS_VALU": 1.6e6,
        "TCC_EA_RDREQ_sum": 100.0}  # fmt: skip
@@ -30,19 +27,6 @@ def records(found: Table | None) -> list[dict[str, Any]]:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
-
-
-def test_the_samples_have_bandwidth_and_say_what_was_not_collected(samples: Store) -> None:
-    found = compute_roofline(samples, "yax_before")
-    hbm = records(found.points)[0]
-    assert hbm["bandwidth"] == pytest.approx(652.7, abs=0.1) and hbm["status"] == "not_collected"
-    assert hbm["bound"] == "unknown" and "missing" in hbm["reason"]
-    assert "theoretical" in found.notes[1] and found.ceiling_source == "theoretical"
-    assert found.notes[0].startswith("Not counted: valu.f16")
-    (call,) = (c for c in found.next if c.tool == "plan_profile")
-    assert plan_profile(samples, **call.arguments).whole_total > 0
-    (call,) = (c for c in compute_roofline(samples, "yax_before", kind="instruction").next if c.tool == "plan_profile")
-    assert plan_profile(samples, **call.arguments).whole_total > 0
 
 
 def test_levels_that_a_kernel_moves_nothing_through_are_a_note_unless_asked_for(store: Store) -> None:
@@ -69,14 +53,6 @@ def test_bytes_that_are_not_known_are_said_once_and_a_kernel_keeps_a_point() -> 
     moved, unknown = roofline_summary.notes_on_unused_levels(made, numbers)
     assert moved == "No bytes moved, so no point: #2 l2."
     assert unknown == 'Bytes or time unknown: #1 hbm, l2; #2 lds. detail="full" gives the reasons.'
-
-
-def test_the_walls_of_an_instruction_roofline_are_words_of_ours(shared: Path, store: Store) -> None:
-    """They read like sentences, and are no text of a profile that the reader has to be warned of."""
-    stored(store, shared / "workloads" / "vcopy" / "MI300X_A1", "vcopy")
-    found = compute_roofline(store, "vcopy", kind="instruction")
-    assert any("a linear copy" in row["walls"] for row in records(found.walls))
-    assert render.structured_content(found)["notes"] == found.notes
 
 
 def test_an_empty_profile_says_what_lacks_and_claims_no_totals(store: Store) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from rooflens.analysis.planning.plan import plan
+
 SCRIPT = """
 from rooflens.analysis.planning.plan import plan
 print([plan(target, words).passes for target in ("gfx90a", "gfx950") for words in (["roofline"], ["memory"])])
@@ -13,8 +15,6 @@ print([plan(target, words).passes for target in ("gfx90a", "gfx950") for words i
 
 def test_other_processes_make_the_same_plan() -> None:
     command = [sys.executable, "-c", SCRIPT]
-    outputs = {
-        subprocess.run(command, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
+    found = subprocess.run(command, env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True).stdout
+    here = [plan(target, words).passes for target in ("gfx90a", "gfx950") for words in (["roofline"], ["memory"])]
+    assert found == f"{here}\n"

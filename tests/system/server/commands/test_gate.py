@@ -125,12 +125,11 @@ def test_pipes_and_links_are_written_into_and_modes_stay(
 
 
 def test_an_output_that_leads_to_a_file_gets_the_summary_and_the_verdict(filled: Filled, tmp_path: Path) -> None:
-    for number, name in enumerate(("/dev/stdout", str(tmp_path / "1"))):
-        with (tmp_path / str(number)).open("wb") as out:
-            words = ["gate", "--store", str(filled[0].root), "main", "branch", "--markdown", name]
-            subprocess.run([sys.executable, "-m", "rooflens", *words], stdout=out, check=True, timeout=END_S)
-        text = (tmp_path / str(number)).read_text(encoding="utf-8")
-        assert text.startswith("## ") and "PASS " in text.split("| why |")[1], "the table, then the lines"
+    with (tmp_path / "out").open("wb") as out:
+        words = ["gate", "--store", str(filled[0].root), "main", "branch", "--markdown", "/dev/stdout"]
+        subprocess.run([sys.executable, "-m", "rooflens", *words], stdout=out, check=True, timeout=END_S)
+    text = (tmp_path / "out").read_text(encoding="utf-8")
+    assert text.startswith("## ") and "PASS " in text.split("| why |")[1], "the table, then the lines"
 
 
 def test_the_summary_of_a_job_is_added_to_what_its_step_said_before(

@@ -8,18 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.analysis.catalogue import counter_names, metrics, rules
-from rooflens.analysis.catalogue.targets import gpu
+from rooflens.analysis.catalogue import metrics, rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
 from rooflens.tools.import_profile import import_profile
 
 SURE = 0.7
-FACTS = {
-    "cu_per_gpu": 100.0, "se_per_gpu": 32.0, "num_xcd": 2.0, "max_sclk": 2000.0, "max_mclk": 1600.0,
-    "memory_bus_bits": 5120.0,
-}  # fmt: skip
 """What profiles state of their device."""
 
 
@@ -99,20 +94,6 @@ def test_the_same_of_nvidia(counter: str, shared: Path, tmp_path: Path) -> None:
     manifest, one = imported(Store(tmp_path / "store"), path)
     assert [w for w in manifest.warnings if w.code == "identity" and counter in w.text]
     assert one.verdict.confidence < SURE
-
-
-@pytest.mark.parametrize("target", ["gfx908", "gfx90a", "gfx942", "gfx950", "sm_80", "sm_90"])
-def test_identities_are_stated_in_the_names_and_facts_of_each_target(target: str) -> None:
-    known = counter_names.identities_of(target, FACTS)
-    family = gpu(target).family
-    ours = [one for one in counter_names.all_identities() if one.family == family and target in (one.gpus or [target])]
-    assert [one.id for one in known] == [one.id for one in ours] and known
-    for one in known:
-        assert "{" not in one.wrong + one.text
-        assert all(f'"{counter}"' in one.wrong for counter in one.counters), one.id
-        # A clock counter that contradicts the time puts no other figure of the time in doubt.
-        assert one.times == ("c.duration_ns" in one.wrong and one.id != "clock"), one.id
-    assert len(counter_names.identities_of(target, {})) <= len(known)
 
 
 def test_many_contradictions_are_told_in_few_sentences_and_doubted_one_by_one(shared: Path, tmp_path: Path) -> None:

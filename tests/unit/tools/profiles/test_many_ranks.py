@@ -14,7 +14,6 @@ from rooflens.tools.profiles.merging.ranks import (
     ProcessPlace,
     in_sequence,
     place_of_name,
-    rank_notes,
     settle_ranks,
 )
 
@@ -63,15 +62,6 @@ def test_several_processes_that_all_claim_rank_zero_have_none() -> None:
     places, (warning,) = settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(0, "a", 2)])
     assert [p.rank for p in places] == [None, None] and "unknown" in warning.text
     assert settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(1, "a", 2)])[1] == []
-
-
-def test_missing_and_repeated_ranks_are_named_neighbours_together() -> None:
-    there = [ProcessPlace(r, f"node{r // 8}", r) for r in range(32) if r not in (3, 8, 9, 10)]
-    notes, warnings = rank_notes([*there, ProcessPlace(5, "node9", 5)])
-    assert notes[0].text == "One workload of 28 ranks on 5 hosts."
-    assert [w.code for w in warnings] == ["ranks_missing", "ranks_repeated"]
-    assert warnings[0].text.startswith("Ranks 3, 8-10 are missing") and warnings[1].text.startswith("Rank 5 is there")
-    assert rank_notes([ProcessPlace(0), ProcessPlace(1)], size=4)[1][0].text.startswith("Ranks 2-3 are missing")
 
 
 def test_samples_of_one_rank_name_the_launches_that_the_ranks_have_together(bench: Bench) -> None:

@@ -72,22 +72,6 @@ def _paired(tmp_path, marks):
     return dict(con.execute(f"FROM {spans}").fetchall()), [note.text for note in notes]
 
 
-def test_an_end_closes_the_last_begin_of_its_track(tmp_path):
-    marks = [
-        (1, 0, 1, 1),
-        (1, 1, 1, 2),
-        (2, 1, 1, 3),
-        (1, 4, 0, 4),
-        (1, 9, 0, 5),
-        (2, 7, 0, 6),
-        (2, 8, 0, 7),
-        (3, 5, 1, 8),
-    ]
-    found, notes = _paired(tmp_path, marks)
-    assert found == {2: 4, 1: 9, 3: 7, 8: 5}
-    assert notes[0].startswith("1 ends of ranges have no begin") and notes[1].startswith("1 range has no end")
-
-
 def test_ranges_without_end_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(nesting, "_OPEN", 5)
     with pytest.raises(BadInput, match="never end"):

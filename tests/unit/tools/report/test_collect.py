@@ -10,8 +10,7 @@ import duckdb
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
-from rooflens.analysis.catalogue.metrics import by_name, targets_with_metrics
-from rooflens.analysis.catalogue.targets import gpu
+from rooflens.analysis.catalogue.metrics import by_name
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.server.mcp.toolbox import functions
 from rooflens.tests.support import recordings, rooflines
@@ -19,7 +18,7 @@ from rooflens.tools.base.results import Result, Table, table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect, memory_charts
+from rooflens.tools.report.collect import MOST_WORKLOADS, ReportLimits, collect
 
 
 def test_sections_are_the_answers_of_the_tools_unchanged(samples: Store) -> None:
@@ -65,14 +64,6 @@ def test_the_memory_chart_and_the_meanings_are_those_of_the_catalogue(samples: S
         assert all(set(link["between"]) <= keys for link in memory["links"])
         metric = known[min(shown)]
         assert workload["meanings"][metric.name] == [metric.title, metric.unit, metric.description]
-
-
-@pytest.mark.parametrize("target", [t for t in targets_with_metrics() if t != "cpu"])
-def test_every_target_with_a_memory_path_has_all_metrics_of_its_chart(target: str) -> None:
-    chart = memory_charts()[gpu(target).family]
-    named = {m for u in chart["unit"] for m in [*u.get("figures", {}).values(), u.get("load")] if m}
-    named |= {link[way] for link in chart["link"] for way in ("read", "write", "both") if way in link}
-    assert named <= by_name(target).keys()
 
 
 def test_a_section_without_data_says_why(samples: Store) -> None:

@@ -32,21 +32,6 @@ def test_every_profiler_is_one_that_is_looked_for_on_the_machine() -> None:
     assert {(p.NAME, p.VENDOR) for p in programs.profilers().values()} <= {(p.name, p.vendor) for p in sought()}
 
 
-@pytest.mark.parametrize("name", list(programs.profilers()))
-def test_steps_have_names_files_and_folders_of_their_own_below_the_output(name: str) -> None:
-    module = programs.profiler(name)
-    wanted = ProfileRequest(command=("./app",), passes=(("SQ_WAVES",), ("GRBM_COUNT",)), replay=module.REPLAY)
-    made = module.steps(wanted, module.features_of(None), program="/opt/x/prog", out="/tmp/out")
-    assert len({s.name for s in made}) == len(made) >= 1
-    for step in made:
-        assert step.argv[0] == "/opt/x/prog"
-        assert step.argv[-1] == "./app"
-        assert any(a.startswith(f"/tmp/out/{step.name}") for a in step.argv)
-        assert all(not f.startswith("/") and ".." not in f for f in step.files)
-    assert len([f for s in made for f in s.files]) == len({f for s in made for f in s.files})
-    assert module.notes(wanted, module.features_of(None))
-
-
 def test_ncu_replays_kernels_without_one_allocation_of_the_whole_device() -> None:
     ncu = programs.profiler("ncu")
     wanted = ProfileRequest(command=("./app",), passes=(("SQ_WAVES",),), replay="kernel", hotspots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.tests.made.nvtx_states import write
-from rooflens.tests.standins.ncu_filters import DEFAULT, Launch, matches
+from rooflens.tests.standins.ncu_filters import DEFAULT, Launch
 from rooflens.tools.running.drivers.ncu.command import expressions, options
 from rooflens.tools.running.range_filter import RangeFilter, RangePath, range_filter_of_text
 
@@ -43,9 +43,8 @@ def started(*names: str, domain: str = DEFAULT) -> Launch:
 
 
 NAMES = (
-    "step", "a/b", "x[3]", "[x", "x]", "a@b", "f(x, y)", "50%", "a*b", "a+b", "*", "+", "/", "//", "a,b", ",", "a:b",
-    "$x", "^x.y|z", "ünïcode", "sp ace", " lead", "trail ", '{"k": 1}', "a?b", "#1", DEFAULT, 'a"b', "a'b", "a\tb",
-    "a=b", "::a", "a@", "aten::mm, seq = 12, op_id = 3",
+    "step", "a/b", "x[3]", "[x", "x]", "a@b", "a*b", "+", "//", "a,b", "a:b", "^x.y|z", "ünïcode", " lead", '{"k": 1}',
+    DEFAULT, 'a"b', "a@", "aten::mm, seq = 12, op_id = 3",
 )  # fmt: skip
 
 
@@ -80,22 +79,6 @@ def test_the_scope_of_a_process_lets_launches_of_other_threads_in(ask: Ask) -> N
     ]  # fmt: skip
     assert "--nvtx-push-pop-scope" not in options(one, whole_process=False)
     assert "--nvtx-push-pop-scope" not in options(RangeFilter(one.chains), whole_process=True)
-
-
-@needs_library
-@pytest.mark.parametrize("process", [False, True])
-def test_the_stand_in_reads_expressions_as_the_library_does(ask: Ask, *, process: bool) -> None:
-    launches = [
-        pushed("step", "forward", "mm"), Launch("k", {"d": ("forward",)}, {DEFAULT: ("run", "forward")}),
-        pushed("step", "x", "forward"), Launch("k", elsewhere={DEFAULT: ("step", "forward")}), pushed("a/b"),
-    ]  # fmt: skip
-    texts = [
-        "step/", "forward/", "step/forward", "step/forward/", "step/*/forward", "step/+/forward", "[step", "[forward",
-        "forward]", "mm]", "forward", "run,forward", "run", "step", "d@forward/", "d@forward", "a\\/b/", "a/b",
-        "[step/x", "step/*/mm]",
-    ]  # fmt: skip
-    own = [[i for i, launch in enumerate(launches) if matches(text, launch, process=process)] for text in texts]
-    assert own == ask(launches, texts, process=process)
 
 
 @pytest.mark.parametrize(

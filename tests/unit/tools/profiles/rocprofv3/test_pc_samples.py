@@ -71,7 +71,7 @@ def test_more_different_samples_than_fit_in_one_batch_are_all_read(bench: Any, m
 
 def test_a_file_cut_anywhere_is_refused_in_words_or_read_as_far_as_it_says(bench: Any) -> None:
     whole = as_json(bench.folder / "1_results.json", samples=[At(1, WAIT, "s_nop 0", "", "WAITCNT", 3)]).read_text()
-    for part in range(1, 20):
+    for part in (1, 8, 14, 19):
         file = bench.folder / f"cut{part}_results.json"
         file.write_text(whole[: len(whole) * part // 20])
         with pytest.raises(Problem):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from functools import cache
 
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, MissingTool
-from rooflens.analysis.planning.plan import plan
 from rooflens.tests.standins.options import VERSIONS as RELEASES
 from rooflens.tests.standins.options import parser
 from rooflens.tools.running.drivers.rocprofv3.command import (
@@ -56,12 +54,6 @@ def options(step: Step) -> dict[str, list[str]]:
         else:
             found[list(found)[-1]].append(word)
     return found
-
-
-@cache
-def everything(target: str) -> tuple[tuple[str, ...], ...]:
-    """The passes of all counters of a target."""
-    return plan(target, ["everything"]).passes
 
 
 WAYS: dict[str, dict[str, object]] = {
@@ -128,29 +120,12 @@ def test_the_notes_say_what_replay_costs_what_the_driver_traces_and_where_a_proc
     assert "in a container of another ROCm release" in codes("1.3.5", pid=1)["attached"]
 
 
-def test_csv_is_always_written_because_it_describes_the_agents() -> None:
-    for version in RELEASES:
-        for step in steps(request(), features_of(version), program="rocprofv3", out="o"):
-            assert "csv" in options(step)["--output-format"]
-
-
 def test_filters_travel_as_values_of_the_job() -> None:
     made = steps(request(kernel=r"^gemm<\w+>$", launches=(2, 5)), features_of("1.0"), program="rocprofv3", out="o")
     (job,) = json.loads(made[1].files["pass_1.json"])["jobs"]
     assert job["kernel_include_regex"] == r"^gemm<\w+>$"
     assert job["kernel_iteration_range"] == "[2-5]"
     assert not made[0].files, "the trace shows every kernel"
-
-
-def test_an_integral_is_defined_and_its_level_not_asked_for_beside_it() -> None:
-    step = steps(request(), features_of("1.0"), program="rocprofv3", out="o")[1]
-    (job,) = json.loads(step.files["pass_1.json"])["jobs"]
-    assert job["pmc"] == ["GRBM_GUI_ACTIVE", "SQ_LEVEL_WAVES_ACCUM", "TCC_HIT_sum"]
-    text = step.files["pass_1.yaml"]
-    assert "counters-schema-version: 1" in text
-    assert "expression: 'reduce(accumulate(SQ_LEVEL_WAVES,HIGH_RES),sum)'" in text
-    assert options(step)["--extra-counters"] == ["o/pass_1.yaml"]
-    assert "pass_2.yaml" not in steps(request(), features_of("1.0"), program="rocprofv3", out="o")[2].files
 
 
 def test_the_old_schema_of_definitions_is_a_map_of_names() -> None:
@@ -199,14 +174,6 @@ def test_channels_of_an_unknown_number_of_xcds_are_left_out() -> None:
     wanted = request(target="gfx942", passes=(("TCC_HIT[*]", "TCC_HIT_sum"),))
     assert "XCDs" in left_out(wanted, features_of(None))["TCC_HIT[*]"]
     assert left_out(dataclasses.replace(wanted, target="gfx90a"), features_of(None)) == {}
-
-
-def test_definitions_fit_into_the_one_variable_that_rocprofv3_hands_on() -> None:
-    facts = {"num_xcd": 8, "total_l2_chan": 128}
-    wanted = ProfileRequest(command=COMMAND, passes=everything("gfx950"), target="gfx950", facts=facts)
-    made = steps(wanted, features_of(None), program="rocprofv3", out="o")
-    sizes = [len(text) for step in made for name, text in step.files.items() if name.endswith(".yaml")]
-    assert 50_000 < max(sizes) < 128 * 1024 - 100
 
 
 def test_kernel_replay_is_one_run_of_all_passes_where_the_program_has_it() -> None:
