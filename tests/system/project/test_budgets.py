@@ -107,3 +107,20 @@ def test_the_budgets_together_are_never_raised() -> None:
         allowed = total(text)
         assert now.lines <= allowed.lines, "raise a budget only by as many lines as are deleted elsewhere"
         assert now.nodes <= allowed.nodes, "raise a budget only by as many syntax nodes as are deleted elsewhere"
+
+
+def test_fifty_more_lines_in_a_folder_are_refused(tmp_path: Path) -> None:
+    folder = "server/gate"
+    shutil.copytree(ROOT / folder, tmp_path / folder)
+    budgets, _ = read((ROOT / FILE).read_text(encoding="utf-8"))
+    kept = {folder: budgets[folder]}
+    assert violations(measure(tmp_path), kept) == []
+    (tmp_path / folder / "more.py").write_text("MORE = 1\n" * 50)
+    (refusal,) = violations(measure(tmp_path), kept)
+    assert f"{folder} exceeds its budget" in refusal
+
+
+def test_code_that_is_packed_into_fewer_lines_is_refused_by_its_nodes() -> None:
+    loose = count("a = 1\nb = 2\nc = 3\n")
+    packed = count("a, b, c, d, e = 1, 2, 3, 4, [5 for _ in range(6)]\n")
+    assert packed.lines < loose.lines and "exceeds" in violations({"f": packed}, {"f": loose})[0]
