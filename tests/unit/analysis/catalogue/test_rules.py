@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from rooflens.analysis.catalogue import metrics as catalog
@@ -16,11 +14,6 @@ TARGETS = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90")
 PARTS = {"hbm", "l2", "vl1d", "lds", "valu", "matrix", "valu.issue"}
 
 
-def test_ids_are_unique_and_begin_with_the_subsystem() -> None:
-    assert len({r.id for r in RULES}) == len(RULES)
-    assert all(r.id.split(".")[0] == r.subsystem for r in RULES)
-
-
 def test_every_rule_is_complete() -> None:
     for rule in RULES:
         assert rule.kind in rules.KINDS and rule.subsystem in catalog.SUBSYSTEMS, rule.id
@@ -28,10 +21,6 @@ def test_every_rule_is_complete() -> None:
         assert rule.falsify and rule.claim.endswith("."), rule.id
         assert set(rule.lifts) <= PARTS | {rule.subsystem}, rule.id
         assert any(r.id == rule.id for t in TARGETS for r in rules.rules(t)), f"no target can decide {rule.id}"
-
-
-def test_signals_are_stated_for_families_that_there_are() -> None:
-    assert {family for s in SIGNALS for family in s.on} <= catalog.families().keys()
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -49,13 +38,6 @@ def test_every_name_of_every_rule_exists_on_some_target() -> None:
         for name in (n for e in rule.expressions for n in paths(e)):
             plain = name.removeprefix(rules.PEAK)
             assert plain in known or name.startswith(rules.FACT), (rule.id, name)
-
-
-def test_conditions_skip_no_missing_value() -> None:
-    skipping = re.compile(r"(?i)\b(coalesce|greatest|least|ifnull|is\s+(not\s+)?null|list_max|count)\b")
-    of_signals = [e for s in SIGNALS for every in s.on.values() for e in every]
-    for text in of_signals + [e for r in RULES for e in r.expressions]:
-        assert not skipping.search(text), text
 
 
 @pytest.mark.parametrize("target", TARGETS)
