@@ -55,13 +55,6 @@ def test_theory_reproduces_every_data_sheet() -> None:
         assert known.kind == "theoretical" and all(":" in c.source for c in known.known.values()), key
 
 
-def test_every_fact_has_unit_and_source_and_only_what_ran_claims_hardware() -> None:
-    for key in PRINTED:
-        found = product(key)
-        assert found.validated_on_hardware == (key == "h200"), "the recording of the example program is of one H200"
-        assert all(fact.unit and len(fact.source) > 15 and fact.value > 0 for fact in found.facts.values()), key
-
-
 def test_metrics_and_rooflines_hold_an_h200_against_one_bandwidth(store: Store) -> None:
     """The device's own clock and bus width; the sheet that stands in for them says the same, not rounded."""
     stored(store, SAMPLE, "h200")
