@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 from collections.abc import Callable
@@ -231,14 +230,3 @@ def test_missing_values_of_every_type_stay_missing(store: rooflens.OpenStore) ->
     found = store.sql(f"SELECT {columns}, if(i = 0, 'a', NULL) AS text FROM range(2) t(i) ORDER BY i").df()
     assert {name: str(found[name.lower()].dtype) for name in kinds} == kinds
     assert found.iloc[0].notna().all() and found.iloc[1].isna().all()
-
-
-def test_methods_have_the_parameters_of_their_tools_for_help_and_completion() -> None:
-    shown = [*inspect.signature(rooflens.OpenWorkload.roofline).parameters]
-    assert shown[:3] == ["self", "kernel", "kind"] and not {"workload", "limit", "detail"} & {*shown}
-    assert [*inspect.signature(rooflens.OpenWorkload.kernels).parameters] == ["self", "by"]
-    assert "source_roots" in inspect.signature(rooflens.OpenWorkload.hotspots).parameters
-    assert "resident waves" in (inspect.getdoc(rooflens.OpenWorkload.occupancy) or "").lower()
-    assert "progress" in inspect.signature(rooflens.OpenStore.profile).parameters
-    with pytest.raises(TypeError, match="too many positional"):
-        rooflens.OpenWorkload.diagnose(None, "#1", "launch", 3)

@@ -193,27 +193,6 @@ def test_a_replay_of_a_graph_is_one_step_however_often_its_kernels_repeat(tmp_pa
     assert steps.durations == [5 * MS] * 5
 
 
-def test_the_beginning_of_a_program_is_no_limit_of_what_follows(tmp_path: Path) -> None:
-    """As a sort of 2.5 s on a GPU: 3.4 s of start-up are neither idle time of the host nor something to remove."""
-    made = Made()
-    made.host("cudaFree", 0, 3360 * MS)
-    for i, kernel in enumerate("abcdef"):
-        t = 3360 * MS + i * 400 * MS
-        made.launch(kernel, (t, t + 5 * US), (t + 10 * US, t + 400 * MS + 10 * US))
-    made.host("cudaFree", 5800 * MS, 6200 * MS)
-    analysed = told(tmp_path, made)
-    assert (analysed.verdict.height, analysed.verdict.speedup_bound) == ("gpu", None)
-    assert analysed.findings[0].claim == (
-        "The GPU executes kernels for 100.0 % of the time between its first and last work (2.4 s; the program needs "
-        "3.36 s before that)."
-    )
-    assert not any("batch ahead" in text for finding in analysed.findings for text in finding.advice)
-    assert [(gap.cause, gap.ns, doing.operations) for gap, doing in analysed.edges] == [
-        ("start_up", 3360 * MS + 10 * US, [("cudaFree", 3360 * MS)]),
-        ("shut_down", 440 * MS - 10 * US, [("cudaFree", 400 * MS)]),
-    ]
-
-
 def test_a_moment_of_work_in_a_long_trace_gives_no_confident_verdict(tmp_path: Path) -> None:
     made = Made()
     made.host("cudaMalloc", 0, 900 * MS)
