@@ -6,6 +6,7 @@ import pytest
 
 from rooflens.analysis.base.extensions import install_command
 from rooflens.analysis.base.problems import BadInput, Problem, command_advice, join_sentences
+from rooflens.analysis.base.text import count_text
 
 
 @pytest.mark.parametrize(
@@ -41,3 +42,12 @@ def test_what_follows_a_command_begins_on_a_new_line() -> None:
     assert join_sentences("It failed", advice, "Its samples were skipped", "") == (
         "It failed. Install it:\n  uv pip install numpy\nIts samples were skipped."
     )
+
+
+def test_what_is_counted_has_the_number_of_its_noun() -> None:
+    said = [count_text(n, what) for n in (0, 1, 1200) for what in ("kernel", "copy", "process")]
+    assert said == [
+        "0 kernels", "0 copies", "0 processes", "1 kernel", "1 copy", "1 process",
+        "1,200 kernels", "1,200 copies", "1,200 processes",
+    ]  # fmt: skip
+    assert count_text(1, "row has", "rows have") == "1 row has"

@@ -121,14 +121,6 @@ def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem(
     assert "Similar here: valu.roofline_flops_f64." in lacking.value.text
 
 
-@pytest.mark.parametrize("name", ["hbm.read_bytes", "hbm.write_bytes"])
-def test_bytes_of_memory_have_one_name_on_every_gpu(name: str) -> None:
-    lacking = [
-        t for t in catalog.targets_with_metrics() if targets.gpu(t).vendor != "cpu" and name not in catalog.by_name(t)
-    ]
-    assert lacking == []
-
-
 def test_a_formula_that_does_not_parse_is_named() -> None:
     with pytest.raises(BadInput, match=r"1 \+"):
         references(["1 +"])

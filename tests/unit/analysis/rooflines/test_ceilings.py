@@ -18,7 +18,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import DATA, ROOT
 from rooflens.tests.support.recordings import stored
-from rooflens.tests.support.rooflines import MI250X, MI300X, publish, scene
+from rooflens.tests.support.rooflines import MI300X, publish, scene
 
 SAMPLE = ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
 
@@ -140,12 +140,6 @@ def test_a_ceiling_that_was_suspect_when_measured_says_why(store: Store) -> None
     mine = publish(store, [{"kernel": "k"}], device="MI250X", device_uuid="GPU-1")
     notes = " ".join(map(str, scene(store, mine).ceilings.notes))
     assert "valu.f32 (the clock was limited by heat)" in notes and "and 1 more" in notes
-
-
-def test_ceilings_of_another_product_are_never_used(store: Store) -> None:
-    publish(store, [{"kernel": "k"}], name="big", ceilings=HBM_AND_FP32, device="MI250X")
-    small = publish(store, [{"kernel": "k"}], facts=MI250X | {"cu_per_gpu": 104.0}, device="MI210")
-    assert scene(store, small).ceilings.kind == "theoretical"
 
 
 def test_dates_as_profilers_print_them_are_read(store: Store) -> None:

@@ -118,8 +118,3 @@ def test_a_busy_l2_is_no_limit_of_its_own_while_memory_keeps_it_busy() -> None:
     bound, limiter, why = decide_bound(every, units_at_limit("sm_90", [{}], [every])[0])
     assert (bound, limiter) == ("latency", "latency")
     assert "device memory 45 %" in why and "L2 62 % serves the requests of another unit" in why
-
-
-def test_units_that_hardly_work_do_not_fill_the_line() -> None:
-    every = [told("hbm", cycles=91.1, work=0.9), told("matrix", cycles=0.02), told("sfu", cycles=0.0)]
-    assert loads_text(every) == "device memory 91.1 %, all others below 1 %"
