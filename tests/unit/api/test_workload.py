@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,11 +122,9 @@ def test_a_roofline_has_points_ceilings_and_the_picture_of_the_tool(
     assert points.attrs["units"]["time_ns"] == "ns" and points["time_ns"].dtype == "int64"
     assert {"hbm.bw", "valu.f64"} <= set(ceilings["ceiling"]) and (ceilings["kind"] == "theoretical").all()
     assert set(found.df("pipes")["bound"]) <= {"memory", "compute", "latency", "unknown"}
-    figure = found.plot()
-    assert isinstance(figure, matplotlib.figure.Figure)
-    drawn = {line.get_gid() for axes in figure.axes for line in axes.lines}
-    assert {"level-hbm", "point-1-hbm-flop"} & drawn or any(str(gid).startswith("point-1-hbm") for gid in drawn)
     assert found.png and found.png.startswith(b"\x89PNG") and found.svg and found.svg.startswith(b"<?xml")
+    drawn = set(re.findall(r'id="([\w.-]+)"', found.svg.decode()))
+    assert any(gid.startswith("point-1-hbm") for gid in drawn)
     assert "level-l2" in drawn or len([gid for gid in drawn if str(gid).startswith("point-1-")]) == 1
 
 

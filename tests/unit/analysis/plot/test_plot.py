@@ -219,7 +219,7 @@ def test_a_wider_picture_is_the_same_at_a_higher_resolution() -> None:
     assert large.svg == usual.svg
 
 
-def test_neither_threads_nor_settings_of_the_user_change_a_picture_nor_are_changed_by_one() -> None:
+def test_threads_and_settings_of_the_user_change_no_picture_and_stay_as_they_are() -> None:
     names = ("compare.png", "speed_of_light.png")
     alone = {name: (drawn(name).png, drawn(name).svg) for name in names}
     found: dict[str, tuple[bytes, bytes]] = {}
