@@ -71,15 +71,6 @@ def test_the_run_for_times_counts_and_the_device_that_worked(tmp_path: Path) -> 
         assert state is not None and (state.n, state.mhz) == (3, 1700.0)
 
 
-def test_without_samples_there_is_no_table_and_nothing_to_say(tmp_path: Path) -> None:
-    with stored(Store(tmp_path), []) as one:
-        assert (
-            not one.has("clocks")
-            and device_clocks.clock_state_of(one) is None
-            and device_clocks.clock_difference_notes(one, one, 1.5) == []
-        )
-
-
 def test_a_run_that_was_held_back_keeps_a_remark() -> None:
     (note,) = device_clocks.held_back_notes([row(1320.0, "temperature")] * 3 + [row(100.0, "", step="pass_1")] * 9)
     assert "limited by heat in 100 % of the samples, with a median of 1320 MHz" in note.text

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import duckdb
 import pytest
 
 from rooflens.analysis.base import database
-from rooflens.tests import ROOT
 
 SINCE_2 = int(duckdb.__version__.split(".")[0]) >= 2
 
@@ -30,12 +28,6 @@ def test_a_database_of_a_machine_with_many_cores_takes_few_threads(
         assert threads_of(con) == {"threads": expected, **({"async_threads": 1} if SINCE_2 else {})}
         con.close()
     assert threads_of(database.connect()).get("async_threads", 0) <= 1
-
-
-def test_settings_are_passed_on(tmp_path: Path) -> None:
-    con = database.open_own_database(1, temp_directory=str(tmp_path))
-    assert con.execute("SELECT current_setting('temp_directory')").fetchall() == [(str(tmp_path),)]
-    con.close()
 
 
 def test_a_query_whose_plan_is_kept_reads_every_number_as_it_is() -> None:
@@ -61,13 +53,3 @@ def test_threads_do_not_get_the_rows_of_others() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(asked, range(200)))
-
-
-def test_databases_are_opened_in_one_place_or_with_its_threads() -> None:
-    opened = {
-        path.relative_to(ROOT).as_posix()
-        for folder in ("analysis", "tools", "server")
-        for path in (ROOT / folder).rglob("*.py")
-        if "duckdb.connect(" in path.read_text(encoding="utf-8")
-    }
-    assert opened == {"analysis/base/database.py", "tools/sql/worker.py"}

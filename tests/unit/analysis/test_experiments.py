@@ -42,10 +42,6 @@ def test_entries_come_back_in_the_order_in_which_they_were_made(store: Store) ->
     assert len({e.id for e in made}) == 5 and all(e.created_ns for e in made)
 
 
-def test_a_store_without_a_log_has_no_entries(store: Store) -> None:
-    assert entries(store) == [] and earlier_experiments([], KERNEL) == []
-
-
 def test_files_that_are_no_entries_are_passed_over_and_the_store_stays_whole(store: Store) -> None:
     made = noted(store, "pad the tile")
     folder = store.root / "note"

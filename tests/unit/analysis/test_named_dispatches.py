@@ -28,17 +28,8 @@ def opened(tmp_path_factory: pytest.TempPathFactory):
         (None, None, []),
         (None, "0-19", ["Launches used, counted from 1: 1-20 (ids 0-19)."]),
         (None, [2], ["Launches used, counted from 1: 3 (id 2); left out: 1-2 (ids 0-1), 4-20 (ids 3-19)."]),
-        (None, "1-19", ["Launches used, counted from 1: 2-20 (ids 1-19); left out: 1 (id 0)."]),
         (None, "skip 1", ["Launches used, counted from 1: 5-20 (ids 4-19); left out: 1-4 (ids 0-3)."]),
         ("kernel_2", "skip 1", ["Launches used, counted from 1: 2-5 (ids 6-18); left out: 1 (id 2)."]),
-        (
-            None,
-            [18, 20],
-            [
-                "No dispatch 20: ids go from 0 to 19.",
-                "Launches used, counted from 1: 19 (id 18); left out: 1-18 (ids 0-17), 20 (id 19).",
-            ],
-        ),
         (
             None,
             "0-9,18-25,30,40,50",
@@ -46,11 +37,6 @@ def opened(tmp_path_factory: pytest.TempPathFactory):
                 "No dispatch 20-25, 30, 40 and 1 more: ids go from 0 to 19.",
                 "Launches used, counted from 1: 1-10 (ids 0-9), 19-20 (ids 18-19); left out: 11-18 (ids 10-17).",
             ],
-        ),
-        (
-            "kernel_2",
-            [2, 3],
-            ["Launches used, counted from 1: 1 (id 2); left out: 2-5 (ids 6-18)."],
         ),
         (
             None,

@@ -117,9 +117,7 @@ def test_damaged_and_foreign_entries_are_named_while_the_rest_works(store):
     [
         ('{"layout": 99}', "has layout 99.*Update rooflens"),
         ('{"layout": "one"}', "format.json cannot be read"),
-        ('{"layout": true}', "format.json cannot be read"),
         ('{"layout": 0}', "format.json cannot be read"),
-        ("[]", "format.json cannot be read"),
         ("", "format.json cannot be read"),
         ("[" * 3000, "format.json cannot be read"),
         (" " * 100_000, "format.json cannot be read.*[Ii]t has more than"),
@@ -180,19 +178,14 @@ def swap_for_a_folder(path: Path) -> None:
 
 DAMAGE = {
     "NaN": lambda s, m: manifest_with(s, m, facts={"hbm_bw": float("nan")}),
-    "infinite": lambda s, m: manifest_with(s, m, facts={"hbm_bw": float("inf")}),
     "time": lambda s, m: manifest_with(s, m, created_ns=10**30),
-    "negative": lambda s, m: manifest_with(s, m, dispatches=-1),
     "list": lambda s, m: manifest_with(s, m, counters=[1] * 100_000),
     "deep": lambda s, m: manifest_file(s, m).write_text("[" * 100_000),
     "bytes": lambda s, m: manifest_file(s, m).write_bytes(b"\xff\xfe"),
-    "surrogate": lambda s, m: manifest_file(s, m).write_text('{"name": "\\ud800", "format": "test"}'),
     "huge": lambda s, m: os.truncate(manifest_file(s, m), 10 << 30),
     "manifest link": lambda s, m: swap_for_a_link(manifest_file(s, m)),
     "manifest pipe": lambda s, m: swap_for_a_pipe(manifest_file(s, m)),
-    "manifest folder": lambda s, m: swap_for_a_folder(manifest_file(s, m)),
     "table link": lambda s, m: swap_for_a_link(s.file(m, "counters")),
-    "table pipe": lambda s, m: swap_for_a_pipe(s.file(m, "counters")),
     "table folder": lambda s, m: swap_for_a_folder(s.file(m, "counters")),
 }
 
@@ -252,22 +245,6 @@ def test_a_store_that_is_a_file_or_forbidden_is_a_problem(tmp_path):
 # -- values --------------------------------------------------------------------------------
 
 
-def test_null_and_zero_stay_distinct(store):
-    manifest = ingest(store, "zero", "CASE i WHEN 0 THEN 0.0 WHEN 1 THEN NULL ELSE 7.0 END AS TCC_HIT", rows=3)
-    assert read(store, manifest, "TCC_HIT") == [(0.0,), (None,), (7.0,)]
-
-
-def test_two_architectures_unite_by_name(store):
-    mi200 = ingest(store, "a", "2.0::DOUBLE AS SQ_WAVES, 1.0::DOUBLE AS TCC_EA_RDREQ_sum", rows=1, arch="gfx90a")
-    mi300 = ingest(store, "b", "3.0::DOUBLE AS TCC_EA0_RDREQ_sum, 4.0::DOUBLE AS SQ_WAVES", rows=1, arch="gfx942")
-    files = ", ".join(sql_path(store.file(m, "counters")) for m in (mi200, mi300))
-    found = duckdb.sql(
-        "SELECT SQ_WAVES, TCC_EA_RDREQ_sum, TCC_EA0_RDREQ_sum "
-        f"FROM read_parquet([{files}], union_by_name = true, hive_partitioning = false) ORDER BY 1"
-    ).fetchall()
-    assert found == [(2.0, 1.0, None), (4.0, None, 3.0)]
-
-
 def test_a_moved_store_reads_as_before(store, tmp_path):
     manifest = ingest(store, "first")
     moved = Store(shutil.move(store.root, tmp_path / "elsewhere"))
@@ -316,7 +293,7 @@ def test_an_empty_store_says_how_to_fill_it(store):
     assert store.scan() == ([], [])
 
 
-@pytest.mark.parametrize("reference", ["../store", "..", "/", "a/b", "\x00", "x" * 5000, "%", "*"])
+@pytest.mark.parametrize("reference", ["../store", "/", "\x00", "x" * 5000, "*"])
 def test_strange_references_find_nothing(store, reference):
     ingest(store, "first")
     with pytest.raises(NotFound):

@@ -20,9 +20,9 @@ def store(samples: Store) -> rooflens.OpenStore:
 
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> rooflens.OpenStore:
-    """Further samples: one with launches of several kernels, one with registers, one with samples of lines."""
+    """Further samples: one with launches of several kernels, one with samples of lines."""
     made = rooflens.open(tmp_path_factory.mktemp("shipped"))
-    for name in ("matmul_fp64", "clover", "h200_lines"):
+    for name in ("matmul_fp64", "h200_lines"):
         stored(Store(made.root), rooflens.samples()[name], name)
     return made
 

@@ -118,8 +118,8 @@ def test_two_stores_and_many_threads_do_not_mix(
         kernels = w.sql("SELECT DISTINCT kernel FROM dispatches").df()
         return w.name, len(kernels) + len(w.kernels().df())
 
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(asked, range(24)))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(asked, range(8)))
     assert set(found) == {("yax_before", 2), ("matmul_fp64", 12)}
 
 

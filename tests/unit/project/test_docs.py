@@ -12,7 +12,6 @@ import pytest
 
 from rooflens import __version__
 from rooflens.analysis.catalogue import metrics as catalog
-from rooflens.server.cli import parser
 from rooflens.server.commands import NAMES
 from rooflens.server.mcp.toolbox import TOOLS
 from rooflens.tests import ROOT
@@ -35,13 +34,6 @@ def test_the_page_of_all_metrics_is_built_for_the_site() -> None:
     named = {metric.name for target in catalog.targets_with_metrics() for metric in catalog.metrics(target)}
     assert len(named) > 500
     assert [name for name in named if name not in page] == []
-
-
-def test_every_command_in_the_readme_exists() -> None:
-    commands = set(parser()._subparsers._group_actions[0].choices)  # type: ignore[union-attr]
-    shown = r"^(?:    |\$ |claude mcp add rooflens -- )rooflens (?:--store \S+ )?([a-z][a-z-]*)"
-    used = set(re.findall(shown, (ROOT / "README.md").read_text(), re.MULTILINE))
-    assert used and used <= commands
 
 
 def test_every_tool_and_command_is_in_the_reference() -> None:
@@ -83,11 +75,6 @@ def _anchors(document: Path) -> set[str]:
     """What a link may name within a document: its headings in small letters, with hyphens for spaces."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_pictures_of_the_documents_are_small() -> None:
-    pictures = [*(ROOT / "docs" / "pictures").iterdir()]
-    assert pictures and sum(picture.stat().st_size for picture in pictures) < 150_000
 
 
 def test_a_page_of_the_documents_is_reached_from_the_front_page() -> None:

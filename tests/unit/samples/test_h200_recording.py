@@ -33,45 +33,31 @@ DIVIDING = ("transpose_lds", "transpose_padded", "latency_chase")
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def amounts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Amounts, shares and figures of work-groups and waves by the name of the function."""
     store = Store(tmp_path_factory.mktemp("h200"))
     stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "h200")
-    sql = (
-        'SELECT m.kernel, m.value AS flop, c."dram__bytes_read.sum" + c."dram__bytes_write.sum" AS hbm_bytes '
-        "FROM metrics m JOIN counters c USING (workload, kernel) WHERE m.metric = 'dispatch.flop'"
-    )
-    found = {}
-    for kernel, flop, hbm_bytes in sql_rows(store, sql):
-        function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
-        found[function] = {"flop": flop, "hbm_bytes": hbm_bytes}
-    return found
-
-
-def test_floating_point_operations_are_those_of_the_source(measured: dict[str, dict[str, Any]]) -> None:
-    for kernel in STATED.keys() - set(DIVIDING):
-        row = STATED[kernel]
-        stated = pytest.approx(FLOP.get(kernel, 1.0) * float(row["flop"]), rel=0.02, abs=1.0)
-        assert measured[row["function"]]["flop"] == stated, kernel
-
-
-def test_bytes_of_hbm_are_those_of_the_arrays(measured: dict[str, dict[str, Any]]) -> None:
-    for kernel in STREAMING:
-        row = STATED[kernel]
-        assert measured[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02), kernel
-
-
-@pytest.fixture(scope="module")
-def amounts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, float]]:
-    """The metrics of panel 40 by the name of the function."""
-    store = Store(tmp_path_factory.mktemp("h200_amounts"))
-    stored(store, ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz", "h200")
-    sql = """SELECT kernel, metric, value FROM metrics
-      WHERE metric LIKE '%share%' OR metric LIKE '%workgroup%' OR metric LIKE '%_per_wave'"""
-    found: dict[str, dict[str, float]] = {}
-    for kernel, metric, value in sql_rows(store, sql):
+    metrics = """SELECT kernel, metric, value FROM metrics WHERE metric = 'dispatch.flop'
+      OR metric LIKE '%share%' OR metric LIKE '%workgroup%' OR metric LIKE '%_per_wave'"""
+    traffic = """SELECT kernel, 'hbm_bytes', "dram__bytes_read.sum" + "dram__bytes_write.sum" FROM counters"""
+    found: dict[str, dict[str, Any]] = {}
+    for kernel, metric, value in [*sql_rows(store, metrics), *sql_rows(store, traffic)]:
         function = str(kernel).replace("void ", "").replace("(int)", "").split("(")[0]
         found.setdefault(function, {})[str(metric)] = value
     return found
+
+
+def test_floating_point_operations_are_those_of_the_source(amounts: dict[str, dict[str, Any]]) -> None:
+    for kernel in STATED.keys() - set(DIVIDING):
+        row = STATED[kernel]
+        stated = pytest.approx(FLOP.get(kernel, 1.0) * float(row["flop"]), rel=0.02, abs=1.0)
+        assert amounts[row["function"]]["dispatch.flop"] == stated, kernel
+
+
+def test_bytes_of_hbm_are_those_of_the_arrays(amounts: dict[str, dict[str, Any]]) -> None:
+    for kernel in STREAMING:
+        row = STATED[kernel]
+        assert amounts[row["function"]]["hbm_bytes"] == pytest.approx(float(row["bytes"]), rel=0.02), kernel
 
 
 def test_shares_of_operations_are_a_whole_and_name_the_type_of_the_source(

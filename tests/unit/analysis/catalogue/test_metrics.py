@@ -59,34 +59,6 @@ def test_formulas_parse_and_use_only_counters_facts_terms_and_launch_columns(tar
             assert references([formula])[formula] <= facts | {"value", *metric.uses}, (target, metric.name)
 
 
-@pytest.mark.parametrize(
-    ("target", "counters", "others"),
-    [
-        ("gfx90a", ["SQ_WAVES", "TCC_HIT[*]", "SQ_IFETCH@SQ_IFETCH_LEVEL"], ["gui", "max_sclk", "vgpr", "duration_ns"]),
-        (
-            "sm_90",
-            ["sm__inst_executed.sum", "launch__waves_per_multiprocessor"],
-            ["warps", "max_sclk", "grid", "wave_size"],
-        ),
-    ],
-)
-def test_the_family_says_which_names_are_counters(target: str, counters: list[str], others: list[str]) -> None:
-    assert [c for c in counters if not catalog.is_counter(target, c)] == []
-    assert [o for o in others if catalog.is_counter(target, o)] == []
-
-
-def test_of_several_expressions_the_first_is_what_profiling_asks_for() -> None:
-    both = catalog.alternatives("sm_90")["stall_wait"]
-    assert len(both) == 5 and catalog.terms("sm_90")["stall_wait"] == both[0]
-    metric = catalog.by_name("sm_90")["latency.stall_wait_pct"]
-    assert catalog.counters("sm_90", metric) == ["smsp__warps_active.sum", "smsp__warps_issue_stalled_wait.sum"]
-
-
-def test_a_formula_guards_no_denominator_itself() -> None:
-    """The engine does it for all, so that none is forgotten."""
-    assert [m.name for _, m in EVERY if "nullif" in f"{m.num}{m.den}".lower()] == []
-
-
 OURS = ("4", "19", "30", "40")
 """Panels that 3.3 does not have; 19 and 40 are in no release."""
 
@@ -125,14 +97,6 @@ def test_every_counter_named_on_gfx90a_is_one_that_rocprofv3_lists(shared: Path)
     assert named - listed - only_gfx950 == set()
 
 
-def test_presets_name_metrics_that_exist() -> None:
-    names = {m.name for _, m in EVERY}
-    assert {
-        p: [n for n in wanted if n not in names] for p, wanted in catalog.presets().items() if set(wanted) - names
-    } == {}
-    assert 20 <= len(select_metrics("gfx90a", ["overview"])) <= 35
-
-
 @pytest.mark.parametrize(("word", "count"), [("17", 49), ("17.3", 19), ("17.3.7", 1), ("4.2", 5), ("l2.req", 1)])
 def test_metrics_are_found_by_panel_table_id_and_name(word: str, count: int) -> None:
     assert len(select_metrics("gfx90a", [word])) == count
@@ -155,14 +119,6 @@ def test_a_metric_that_a_target_lacks_is_answered_by_those_of_its_own_subsystem(
     with pytest.raises(BadArgument) as lacking:
         select_metrics("gfx90a", ["valu.flops_f64"])
     assert "Similar here: valu.roofline_flops_f64." in lacking.value.text
-
-
-@pytest.mark.parametrize("name", ["hbm.read_bytes", "hbm.write_bytes"])
-def test_bytes_of_memory_have_one_name_on_every_gpu(name: str) -> None:
-    lacking = [
-        t for t in catalog.targets_with_metrics() if targets.gpu(t).vendor != "cpu" and name not in catalog.by_name(t)
-    ]
-    assert lacking == []
 
 
 def test_a_formula_that_does_not_parse_is_named() -> None:

@@ -16,12 +16,6 @@ def test_each_file_is_named_as_its_target_and_no_name_means_two() -> None:
     assert len(names) == len(set(names))
 
 
-def test_what_is_like_another_is_of_its_family() -> None:
-    for target in targets.targets():
-        like = gpu(target).like
-        assert like is None or gpu(like).family == gpu(target).family
-
-
 @pytest.mark.parametrize(
     ("name", "target"),
     [
@@ -36,13 +30,6 @@ def test_what_is_like_another_is_of_its_family() -> None:
 def test_a_target_is_found_by_any_of_its_names(name: str | None, target: str | None) -> None:
     stated = find_target(name)
     assert (stated.target if stated else None) == target
-
-
-def test_machine_numbers_and_device_ids_are_each_of_one_target() -> None:
-    machines = [n for t in targets.targets() if (n := gpu(t).elf_machine) is not None]
-    devices = [int(n, 16) for t in targets.targets() for n in gpu(t).pci_names]
-    assert len(machines) == len(set(machines)) and len(devices) == len(set(devices))
-    assert targets.product_name(0x74A1) == "AMD Instinct MI300X" and targets.product_name(1) is None
 
 
 def test_dies() -> None:

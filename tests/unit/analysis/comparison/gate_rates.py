@@ -61,14 +61,16 @@ def overall(found: Mapping[str, str]) -> str:
     return next((word for word in ("fail", "inconclusive") if word in found.values()), "pass")
 
 
-def of_recordings(limit: float = LIMIT, factors: Sequence[float] = ()) -> tuple[Counter[str], Counter[str]]:
-    """Verdicts over all ordered pairs of four recorded runs, where nothing changed, and of each kernel in turn slowed.
+def of_recordings(
+    limit: float = LIMIT, factors: Sequence[float] = (), count: int = 4
+) -> tuple[Counter[str], Counter[str]]:
+    """Verdicts over all ordered pairs of recorded runs, where nothing changed, and of each kernel in turn slowed.
 
     By each of the factors.
     """
     runs = {name: [np.array(times) for times in of.values()] for name, of in recorded("ncu").items()}
     nothing, slowed = Counter[str](), Counter[str]()
-    for i, j in itertools.permutations(range(4), 2):
+    for i, j in itertools.permutations(range(count), 2):
         same = {name: changed([of[i]], [of[j]]) for name, of in runs.items()}
         nothing[overall(verdicts(same, limit))] += 1
         for name, of in runs.items():

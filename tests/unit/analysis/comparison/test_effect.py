@@ -53,18 +53,18 @@ def test_the_floor_of_repeated_launches_is_what_ten_runs_differ_by() -> None:
 def test_identical_code_with_noise_and_runs_that_differ_is_not_called_changed(n: int) -> None:
     rng = np.random.default_rng(n)
     wrong = 0
-    for _ in range(120):
+    for _ in range(60):
         sides = [1e6 * np.exp(rng.normal(rng.normal(0, 0.006), 0.02, n)) for _ in range(2)]
         wrong += judged(*sides).verdict != "inconclusive"
-    assert wrong <= 3, "at most 2.5 % of false verdicts"
+    assert wrong <= 2, "about 2.5 % of false verdicts"
 
 
 def test_a_tenth_less_time_is_found_in_noise_and_the_interval_covers_the_truth() -> None:
     rng = np.random.default_rng(7)
     found = [
-        judged(1e6 * np.exp(rng.normal(0, 0.03, 20)), 1e6 / 1.1 * np.exp(rng.normal(0, 0.03, 20))) for _ in range(120)
+        judged(1e6 * np.exp(rng.normal(0, 0.03, 20)), 1e6 / 1.1 * np.exp(rng.normal(0, 0.03, 20))) for _ in range(60)
     ]
-    assert sum(e.verdict == "improved" for e in found) >= 118
+    assert sum(e.verdict == "improved" for e in found) >= 59
     covered = sum(e.low is not None and e.high is not None and e.low <= 1.1 <= e.high for e in found)
     assert covered >= 0.9 * len(found)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def item(found: Gate, name: str) -> Item:
 
 def test_nothing_changed_passes_and_five_percent_fail_kernel_and_program(store: Store) -> None:
     before = made(store, {"a": times(1e6), "b": times(5e5, seed=1)})
-    assert decided(store, before, made(store, {"a": times(1e6, seed=2), "b": times(5e5, seed=3)})).verdict == "pass"
+    assert decided(store, before, made(store, {"a": times(1.01e6, seed=2), "b": times(5e5, seed=3)})).verdict == "pass"
     found = decided(store, before, made(store, {"a": times(1.05e6, seed=4), "b": times(5e5, seed=5)}))
     assert (found.verdict, item(found, "a").code, item(found, "b").status) == ("fail", "beyond", "pass")
     assert item(found, "a").change == pytest.approx(0.05, abs=0.005)
@@ -52,9 +53,8 @@ def test_nothing_changed_passes_and_five_percent_fail_kernel_and_program(store: 
     )
 
 
-def test_slower_within_the_limit_passes_and_a_smaller_limit_than_the_noise_is_inconclusive(store: Store) -> None:
+def test_a_smaller_limit_than_the_noise_is_inconclusive(store: Store) -> None:
     before, after = made(store, {"a": times(1e6)}), made(store, {"a": times(1.01e6, seed=1)})
-    assert decided(store, before, after).verdict == "pass"
     narrow = decided(store, before, after, limits(max_regression="0.5%"))
     assert narrow.verdict == "inconclusive" and item(narrow, "a").code == "uncertain"
     same = decided(store, before, made(store, {"a": times(1e6, seed=2)}), limits(max_regression="0.5%"))
@@ -71,25 +71,24 @@ def test_a_few_noisy_launches_decide_nothing_unless_far_apart(store: Store) -> N
 
 def test_pooled_runs_decide_what_one_run_cannot(store: Store) -> None:
     def runs(ns: float, first: int) -> list[Workload]:
-        return [Workload(store, made(store, {"a": times(ns, seed=first + i)})) for i in range(5)]
+        return [Workload(store, made(store, {"a": times(ns, seed=first + i)})) for i in range(3)]
 
     allowed = limits(max_regression="1.5%")
     before, same, slower = runs(1e6, 0), runs(1e6, 10), runs(1.02e6, 20)
     assert gate(before[:1], same[:1], allowed).verdict == "inconclusive"
     assert gate(before, same, allowed).verdict == "pass"
     found = gate(before, slower, allowed)
-    assert found.verdict == "fail" and item(found, "a").launches == (200, 200)
+    assert found.verdict == "fail" and item(found, "a").launches == (120, 120)
 
 
-@pytest.mark.parametrize("other", [{"device": "B"}, {"command": "./other"}])
-def test_runs_of_other_programs_or_gpus_are_not_pooled(store: Store, other: dict[str, str]) -> None:
+def test_runs_of_other_programs_or_gpus_are_not_pooled(store: Store) -> None:
     stated = {"arch": "gfx90a", "device": "A", "format": "test", "command": "./app"}
-    one, same, candidate = (Workload(store, made(store, {"a": times(1e6, seed=i)}, **stated)) for i in range(3))
-    strange = Workload(store, made(store, {"a": times(1e6, seed=9)}, **{**stated, **other}))
-    assert gate([one, same], [candidate], THREE).verdict == "pass"
-    for sides in (([one, strange], [candidate]), ([candidate], [one, strange])):
-        with pytest.raises(BadArgument, match="not runs of one program"):
-            gate(*sides, THREE)
+    one, candidate = (Workload(store, made(store, {"a": times(1e6, seed=i)}, **stated)) for i in range(2))
+    for other in ({"device": "B"}, {"command": "./other"}):
+        strange = Workload(store, made(store, {"a": times(1e6, seed=9)}, **{**stated, **other}))
+        for sides in (([one, strange], [candidate]), ([candidate], [one, strange])):
+            with pytest.raises(BadArgument, match="not runs of one program"):
+                gate(*sides, THREE)
 
 
 def test_a_program_that_launches_twice_as_often_fails_though_no_launch_is_slower(store: Store) -> None:
@@ -109,6 +108,7 @@ def test_a_pass_by_a_launch_of_half_the_size_is_told_where_nothing_counts_the_wo
 
 
 def test_other_work_gpu_profiler_and_clock_are_no_verdict(store: Store) -> None:
+    @cache
     def one(ns: float, gb: float = 1, mhz: float | None = None, **stated: Any) -> Manifest:
         sampled = [{"t_ns": i, "step": "timing", "device_uuid": "u", "clock_mhz": mhz, "memory_clock_mhz": None,
                     "power_w": None, "temperature_c": None, "busy_pct": 100.0, "held_back": None}
@@ -122,7 +122,7 @@ def test_other_work_gpu_profiler_and_clock_are_no_verdict(store: Store) -> None:
         return item(found, "a").code
 
     assert code(one(1e6), one(1.2e6, gb=4)) == "other_work"
-    assert code(one(1e6), one(1.2e6, arch="gfx942", facts={})) == "other_gpu"
+    assert code(one(1e6), one(1.2e6, arch="gfx942")) == "other_gpu"
     assert code(one(1e6), one(1.2e6, format="other")) == "other_profiler"
     assert code(one(1e6, mhz=1700), one(1.2e6, mhz=1500)) == "clocks"
     assert code(one(1e6, mhz=1500), one(1e6, mhz=1700)) == "clocks"
@@ -182,29 +182,31 @@ def test_limits_of_kernels_groups_and_metrics(store: Store) -> None:
     assert by["metric", "attn_qk", "hbm.bytes_per_wave"].status == "pass"
 
 
-def status_of(store: Store, before: Manifest, after: Manifest, limit: str) -> tuple[str, str]:
-    """What is said of the one metric that has a limit."""
-    found = decided(store, before, after, limits(metrics=(limit,)))
-    return next((i.status, i.code) for i in found.items if i.kind == "metric")
+def states_of(store: Store, before: Manifest, after: Manifest, *allowed: str) -> list[tuple[str, str]]:
+    """What is said of metrics with these limits."""
+    found = decided(store, before, after, limits(metrics=allowed))
+    return [(i.status, i.code) for i in found.items if i.kind == "metric"]
 
 
 def test_metrics_pass_fail_and_are_inconclusive_where_nothing_counted_them(store: Store) -> None:
     def one(gb: float) -> Manifest:
         return workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100 * gb))
 
-    sides = one(1), one(1.15)
-    assert status_of(store, *sides, "hbm.read_bw_gbs=+20%") == ("pass", "within")
-    assert status_of(store, *sides, "hbm.read_bw_gbs=+10%") == ("fail", "beyond")
-    assert status_of(store, *sides, "hbm.read_bw_gbs=-1%") == ("pass", "within")
-    assert status_of(store, *sides, "l2.hit_rate_pct=-2") == ("inconclusive", "no_figure")
+    sides, metric = (one(1), one(1.15)), "hbm.read_bw_gbs"
+    allowed = [f"{metric}=+20%", f"{metric}=+10%", f"{metric}=-1%", "l2.hit_rate_pct=-2"]
+    assert states_of(store, *sides, *allowed) == [
+        ("pass", "within"), ("fail", "beyond"), ("pass", "within"), ("inconclusive", "no_figure"),
+    ]  # fmt: skip
     with pytest.raises(BadArgument, match="matches 0 metrics|no metric|Unknown"):
-        status_of(store, *sides, "nonsense.name=+1%")
+        states_of(store, *sides, "nonsense.name=+1%")
 
 
 def test_a_rise_from_zero_is_within_no_percentage(store: Store) -> None:
     before, after = (workload(store, launches("a", times(1e6), **traffic(gb), SQ_WAVES=100)) for gb in (0, 1e-11))
-    states = [status_of(store, before, after, f"hbm.bytes_per_wave={limit}") for limit in ("+5%", "+5", "+0%", "-5%")]
-    assert states == [("inconclusive", "from_zero"), ("pass", "within"), ("fail", "beyond"), ("pass", "within")]
+    allowed = [f"hbm.bytes_per_wave={limit}" for limit in ("+5%", "+5", "+0%", "-5%")]
+    assert states_of(store, before, after, *allowed) == [
+        ("inconclusive", "from_zero"), ("pass", "within"), ("fail", "beyond"), ("pass", "within"),
+    ]  # fmt: skip
 
 
 def test_many_noisy_kernels_are_judged_together(store: Store) -> None:
@@ -237,7 +239,7 @@ def test_a_workload_on_both_sides_is_refused(store: Store) -> None:
         decided(store, one, one)
 
 
-@pytest.mark.parametrize("text", ["3", "0.03", "-1%", "nan%", "1e3%", "", "%", "9999%", "3 percent", "１%"])
+@pytest.mark.parametrize("text", ["3", "-1%", "nan%", "1e3%", "", "9999%", "１%"])
 def test_what_is_no_percentage_is_refused(text: str) -> None:
     with pytest.raises(BadArgument, match="is not a limit"):
         percent(text)
@@ -258,13 +260,10 @@ def test_percentages_and_limits_of_metrics_are_read() -> None:
     [
         "max_regression = 3",
         'max_regresion = "3%"',
-        "[[kernel]]\npattern = 'a'",
         "x = ",
         '[[kernel]]\npattern = "a"\nignore = true\nmax_regression = "1%"',
         "a = " + "[" * 5000,
-        "kernel = 1",
         "[[group]]\nname = 'g'",
-        "metrics = {a = 1}",
         "\xff",
     ],
 )

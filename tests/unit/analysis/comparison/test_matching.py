@@ -5,35 +5,13 @@ from __future__ import annotations
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument
-from rooflens.analysis.comparison.matching import Pair, base_name, match, pair_groups
+from rooflens.analysis.comparison.matching import match, pair_groups
 from rooflens.analysis.comparison.time_ratio import KernelTotals
 
 
 def known(*names: str) -> list[KernelTotals]:
     """Kernels, the first longest."""
     return [KernelTotals(name, 1, 1, 1000.0 - i) for i, name in enumerate(names)]
-
-
-@pytest.mark.parametrize(
-    ("name", "base"),
-    [
-        ("yax(double*, double*, int)", "yax"),
-        ("void ns::gemm<float, 16, (Layout)1>(float const*, int)", "gemm"),
-        ("void (anonymous namespace)::scan<Op<int>>(int*)", "scan"),
-        ("Cijk_Ailk_Bljk_SB_MT64x64", "Cijk_Ailk_Bljk_SB_MT64x64"),
-        ("matmul.kd", "matmul"),
-        ("<<<>>>", "<<<>>>"),
-    ],
-)
-def test_base_names_have_no_parameters_templates_or_namespaces(name: str, base: str) -> None:
-    assert base_name(name) == base
-
-
-def test_equal_names_come_before_everything_else() -> None:
-    found = match(known("scale", "copy"), known("copy", "scale"))
-    assert [(p.before[0], p.after[0], p.how) for p in found.pairs] == [
-        ("scale", "scale", "same_name"), ("copy", "copy", "same_name"),
-    ]  # fmt: skip
 
 
 def test_template_arguments_and_parameters_may_change() -> None:
@@ -44,13 +22,6 @@ def test_template_arguments_and_parameters_may_change() -> None:
         ("void stencil<4>(float*)", "void stencil<4>(float*, int)", "parameters")
     ]
     assert found.only_before == ["void stencil<1>(float*)"] and found.only_after == ["fill()"]
-
-
-def test_versions_by_suffix_are_matched_and_said_to_be_only_similar() -> None:
-    found = match(known("transpose_tile(float*)", "reduce(float*)"), known("transpose_tile2(float*)", "softmax(int)"))
-    assert [p.label for p in found.pairs] == ["transpose_tile(float*) -> transpose_tile2(float*)"]
-    assert found.pairs[0].how == "similar" and 0.8 <= (found.pairs[0].likeness or 0) < 1
-    assert found.only_before == ["reduce(float*)"] and found.only_after == ["softmax(int)"]
 
 
 def sized(name: str, launches: int, threads: float | None) -> KernelTotals:
@@ -77,30 +48,6 @@ def test_similar_names_are_no_versions_of_each_other_where_sizes_differ_by_100(
     found = match([sized("scale_rows", 5, 256), both], [sized("scale_rows2", 5, threads), both])
     assert ("similar" in [p.how for p in found.pairs]) is paired
     assert found.only_after == ([] if paired else ["scale_rows2"])
-
-
-def test_equal_names_are_paired_whatever_their_sizes() -> None:
-    found = match([sized("k", 5, 256), sized("t<1>(int)", 1, 64)], [sized("k", 5, 1e9), sized("t<2>(int)", 1, 1e9)])
-    assert [p.how for p in found.pairs] == ["same_name", "parameters"]
-
-
-def test_the_only_kernels_are_compared_whatever_their_names() -> None:
-    found = match(known("alpha"), known("omega"))
-    assert [p.how for p in found.pairs] == ["only"]
-
-
-def test_unlike_kernels_are_not_paired() -> None:
-    found = match(known("alpha", "beta"), known("gemm_nt", "omega"))
-    assert found.pairs == [] and found.only_before == ["alpha", "beta"] and found.only_after == ["gemm_nt", "omega"]
-
-
-def test_groups_pair_several_kernels_with_one() -> None:
-    before, after = known("scale", "add", "relu", "copy", "old"), known("fused", "copy")
-    found = pair_groups(
-        before, after, {"layer": ["scale|add|relu", "fused"]}, (lambda _: ["scale", "add", "relu"], lambda _: ["fused"])
-    )
-    assert found.pairs == [Pair("layer", ("scale", "add", "relu"), ("fused",), "group")]
-    assert (found.only_before, found.only_after) == (["old"], []), "copy is in both"
 
 
 def test_a_group_that_is_no_pair_of_patterns_or_shares_a_kernel_is_refused() -> None:

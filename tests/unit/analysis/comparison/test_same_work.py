@@ -39,7 +39,7 @@ def test_equal_operations_are_the_same_work_whatever_happens_to_the_traffic(stor
     assert found.per_unit["flop"] == pytest.approx(2) and found.per_unit["hbm_bytes"] == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize(("factor", "answer"), [(1 / 64, "no"), (0.7, "no"), (1.5, "probably_not")])
+@pytest.mark.parametrize(("factor", "answer"), [(0.7, "no"), (1.5, "probably_not")])
 def test_other_amounts_of_operations_are_other_work_and_the_verdict_is_withheld(
     store: Store, factor: float, answer: str
 ) -> None:
@@ -109,9 +109,8 @@ def test_the_extra_adds_of_a_reduction_are_no_other_work_for_the_same_data(store
     assert (twice.work.answer, twice.verdict) == ("probably_not", "inconclusive")
 
 
-@pytest.mark.parametrize("factor", [0.7, 4.0])
-def test_a_check_that_passed_leaves_other_operations_a_speed_up(store: Store, factor: float) -> None:
-    found = pair(store, flop(1e10), flop(1e10 * factor), checked=True)
+def test_a_check_that_passed_leaves_other_operations_a_speed_up(store: Store) -> None:
+    found = pair(store, flop(1e10), flop(0.7e10), checked=True)
     assert (found.work.answer, found.verdict) == ("probably", "improved") and "check passed" in found.work.why
 
 

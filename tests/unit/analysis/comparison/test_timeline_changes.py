@@ -10,6 +10,7 @@ from rooflens.analysis.comparison.timeline_changes import SPAN, StepChange, Wall
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests.support.comparisons import launches, workload
+from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.timelines import Made, chrome, publish
 from rooflens.tools.compare_workloads import CompareResult, compare_workloads
 from rooflens.tools.import_profile import import_profile
@@ -116,7 +117,7 @@ def recorded(shared: Path, tmp_path: Path) -> Store:
     if not path.is_file():
         pytest.skip(f"needs {path.name} of ../shared/traces")
     store = Store(tmp_path)
-    import_profile(store, str(path), name="before")
+    stored(store, path, "before")
     made = chrome(path)
     scale = 20
     for row in (*made.events, *made.ranges):

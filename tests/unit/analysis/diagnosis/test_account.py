@@ -14,6 +14,7 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose, diagnose_a
 from rooflens.analysis.rooflines.loads import Load
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.ncu_pages import LAUNCH
 from rooflens.tests.support.recordings import stored
 from rooflens.tools.answers.verdict_text import diagnosis_blocks
 from rooflens.tools.import_profile import import_profile
@@ -34,11 +35,8 @@ def imported(folder: Path, *launches: dict[str, float]) -> Workload:
         rows = csv.writer(file, quoting=csv.QUOTE_ALL)
         for number, values in enumerate(launches):
             metrics = {"gpu__time_duration.sum": 500_000.0, **values}
-            stated = {
-                "ID": number, "Process ID": 1, "Process Name": "app", "Host Name": "host", "Kernel Name": "unrolled",
-                "Context": 1, "Stream": 7, "Block Size": "(256, 1, 1)", "Grid Size": f"({1024 << number}, 1, 1)",
-                "Device": 0, "CC": "9.0",
-            }  # fmt: skip
+            size = f"({1024 << number}, 1, 1)"
+            stated = LAUNCH | {"ID": str(number), "Kernel Name": "unrolled", "Grid Size": size}
             if not number:
                 rows.writerow([*stated, *names])
                 rows.writerow([*("" for _ in stated), *("nsecond" if "duration" in name else "%" for name in names)])
@@ -52,12 +50,6 @@ def diagnosed(folder: Path, values: dict[str, float]) -> Diagnosis:
     """The diagnosis of a page with one launch and these metrics."""
     (one,) = diagnose(imported(folder, values))[0]
     return one
-
-
-RECORDED = (
-    "workloads/vcopy/MI200", "workloads/multikernel/MI200", "workloads38/vcopy__RDNA35_HALO", "ncu/small_raw.csv",
-)  # fmt: skip
-"""Recorded profiles of both vendors; tests/oracle reads all of them."""
 
 
 def check_accounts(folder: Path, path: Path) -> int:

@@ -9,15 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from rooflens.analysis.catalogue import rules
-from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
+from rooflens.analysis.diagnosis.findings import Diagnosis
 from rooflens.analysis.diagnosis.gains import expected_gain, least_of, speedup_bound
 from rooflens.analysis.diagnosis.kernel_figures import Case, DiagnosisSubject
 from rooflens.analysis.rooflines.limits import KernelLimits
 from rooflens.analysis.rooflines.loads import Share
-from rooflens.analysis.store.store import Store
-from rooflens.analysis.workload import Workload
 from rooflens.tests import ROOT
-from rooflens.tests.support.recordings import stored
 
 sys.path.insert(0, str(ROOT / "eval"))
 from interventions import diagnoses, scoring
@@ -33,51 +30,44 @@ CHANGE_OF = {
 """The fixes of the recorded kernels that keep their work, with the kind of change that each is."""
 
 
-@pytest.fixture(scope="module")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Diagnosis]:
-    store = Store(tmp_path_factory.mktemp("store"))
-    stored(store, diagnoses.COUNTERS, "kernels")
-    return {one.kernel: one for one in diagnose(Workload.open(store, "kernels"))[0]}
-
-
-def measured(kernels: dict[str, Diagnosis]) -> Iterator[tuple[str, str, float, float | None, float]]:
+def measured(found: dict[str, Diagnosis]) -> Iterator[tuple[str, str, float, float | None, float]]:
     """Kernel, fix, its measured gain, and the bound and the expected gain of the change that it is."""
     for truth in scoring.truths(diagnoses.TIMES):
-        gains = {gain.change: gain for gain in kernels[truth.kernel].changes}
+        gains = {gain.change: gain for gain in found[truth.kernel].changes}
         for one in truth.measured:
             if one.fix and (gain := gains.get(CHANGE_OF.get(one.what, ""))):
                 yield truth.kernel, one.what, one.gain, gain.at_most, gain.expected
 
 
-def test_no_bound_of_a_change_is_below_what_that_change_gained(kernels: dict[str, Diagnosis]) -> None:
-    checked = list(measured(kernels))
+def test_no_bound_of_a_change_is_below_what_that_change_gained(found: dict[str, Diagnosis]) -> None:
+    checked = list(measured(found))
     assert {what for _, what, *_ in checked} == set(CHANGE_OF)
     assert len(checked) > 300
     below = [one for one in checked if one[3] is not None and one[2] > one[3] * (1 + scoring.SPREAD)]
     assert not below
 
 
-def test_the_expected_gain_is_nearer_to_the_measured_one_than_the_bound(kernels: dict[str, Diagnosis]) -> None:
-    helped = [(gain, most, expected) for _, _, gain, most, expected in measured(kernels) if most and gain >= 1.15]
+def test_the_expected_gain_is_nearer_to_the_measured_one_than_the_bound(found: dict[str, Diagnosis]) -> None:
+    helped = [(gain, most, expected) for _, _, gain, most, expected in measured(found) if most and gain >= 1.15]
     assert all(expected <= most + 1e-9 for _, most, expected in helped)
     nearer = sum(abs(expected - gain) < abs(most - gain) for gain, most, expected in helped)
     assert nearer > 0.5 * len(helped)
 
 
 def test_expected_gains_are_on_average_a_fifth_above_the_measured_ones_and_seldom_more_than_twice(
-    kernels: dict[str, Diagnosis],
+    found: dict[str, Diagnosis],
 ) -> None:
     """A kernel with several busy units gains little from relieving one: without that, the mean ratio was 1.35."""
-    ratios = [expected / max(gain, 1.0) for _, _, gain, _, expected in measured(kernels)]
+    ratios = [expected / max(gain, 1.0) for _, _, gain, _, expected in measured(found)]
     assert len(ratios) > 380 and statistics.geometric_mean(ratios) < 1.25
     assert sum(ratio > 2 for ratio in ratios) < 0.12 * len(ratios)
 
 
-def test_each_advice_names_a_known_change_and_carries_its_gain(kernels: dict[str, Diagnosis]) -> None:
+def test_each_advice_names_a_known_change_and_carries_its_gain(found: dict[str, Diagnosis]) -> None:
     known = {change.name for target in ("sm_90", "gfx90a", "gfx1150") for change in rules.changes(target)}
     every = rules.signals_and_rules()[1]
     assert {a.change or r.change for r in every for a in r.advice} - {None} <= known
-    told = [str(a) for one in kernels.values() for f in one.findings for a in f.advice if a.gain]
+    told = [str(a) for one in found.values() for f in one.findings for a in f.advice if a.gain]
     assert len(told) > 300 and all("expected" in text or "most of its time" in text for text in told)
 
 

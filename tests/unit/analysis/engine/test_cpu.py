@@ -6,13 +6,12 @@ import csv
 from collections.abc import Mapping
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.engine.evaluation import Figure
-from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Store
+from rooflens.tests.support.comparisons import workload
 from rooflens.tests.support.figures import evaluate
 from rooflens.tools.compute_roofline import compute_roofline
 
@@ -37,18 +36,9 @@ SECONDS = {"elapsed": "duration_ns", "user": "user_time", "sys": "system_time"}
 
 def publish(root: Path, runs: list[Mapping[str, float | None]]) -> Store:
     """A store with one workload: a row for each run of a program."""
-    store, con = Store(root), duckdb.connect()
-    events = [name for name in runs[0] if name != "duration_ns"]
-    columns = "".join(f", {sql_name(e)} DOUBLE" for e in events)
-    con.execute(f"CREATE TABLE c (dispatch_id BIGINT, kernel VARCHAR, duration_ns DOUBLE{columns})")
-    for i, run in enumerate(runs):
-        row = [i, "program", run["duration_ns"], *(run[e] for e in events)]
-        con.execute(f"INSERT INTO c VALUES ({', '.join('?' * len(row))})", row)
-    with store.draft() as folder:
-        write_table(con, "FROM c", folder / "counters.parquet")
-        write_table(con, "SELECT dispatch_id, kernel, duration_ns FROM c", folder / "dispatches.parquet")
-        stated = {"name": "w", "format": "perf", "vendor": "cpu", "arch": "cpu", "kernels": 1}
-        store.publish(folder, Manifest(**stated, counters=events, dispatches=len(runs)))
+    store = Store(root)
+    rows = [{"kernel": "program", **run} for run in runs]
+    workload(store, rows, arch="cpu", facts={}, format="perf", vendor="cpu")
     return store
 
 

@@ -7,12 +7,12 @@ import json
 import math
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound
 from rooflens.analysis.engine.evaluation import Figure
-from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Store
+from rooflens.tests.support.comparisons import workload
 from rooflens.tests.support.figures import evaluate
 
 FACTS = {"cu_per_gpu": 104.0, "num_xcd": 1.0, "max_sclk": 1700.0, "total_l2_chan": 32.0, "num_hbm_channels": 32.0}
@@ -27,31 +27,7 @@ def build(
 ) -> Store:
     """A store with one workload; each row names a kernel, a duration and counters."""
     store = Store(root)
-    counters = [c for c in rows[0] if c not in ("kernel", "duration_ns")]
-    con = duckdb.connect()
-    con.execute(
-        "CREATE TABLE c (dispatch_id BIGINT, kernel VARCHAR, duration_ns DOUBLE"
-        + "".join(f', "{c}" DOUBLE' for c in counters)
-        + ")"
-    )
-    for i, row in enumerate(rows):
-        con.execute(
-            f"INSERT INTO c VALUES ({', '.join('?' * (3 + len(counters)))})",
-            [i, row["kernel"], row["duration_ns"], *(row[c] for c in counters)],
-        )
-    with store.draft() as folder:
-        write_table(con, "FROM c", folder / "counters.parquet")
-        write_table(
-            con,
-            "SELECT dispatch_id, kernel, duration_ns, 1024 AS grid, 256 AS workgroup_size FROM c",
-            folder / "dispatches.parquet",
-        )
-        store.publish(
-            folder,
-            Manifest(
-                name="w", format="test", arch=arch, facts=facts, counters=counters, dispatches=len(rows), kernels=1
-            ),
-        )
+    workload(store, rows, arch=arch, facts=facts)
     return store
 
 

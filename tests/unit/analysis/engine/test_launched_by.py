@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.engine.evaluation import Figure, FigureRequest, figures
 from rooflens.analysis.engine.launching_ranges import MOST_RANGES, range_times
-from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.unit.analysis.engine.test_multiplexed import counted, launches, store_of
+from rooflens.tests.unit.analysis.engine.test_multiplexed import counted, launches, store_of, with_ranges
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.list_workloads import list_workloads
 
@@ -21,31 +20,13 @@ PATHS = ["step", "step/forward", "step/forward", "step/forward/mm", "step/backwa
 METRICS = ["l2.hit_rate_pct", "dispatch.duration_ns"]
 
 
-def ranged(store: Store, manifest: Manifest, paths: list[str | None]) -> Manifest:
-    """The same workload with a range for each launch."""
-    con = duckdb.connect()
-    known = list(dict.fromkeys([p for p in paths if p] + ["idle"]))
-    con.execute("CREATE TABLE r (range_id BIGINT, name VARCHAR, path VARCHAR, start_ns BIGINT, end_ns BIGINT)")
-    rows = [(i, path.rpartition("/")[2], path, 100 * i, 100 * i + 10) for i, path in enumerate(known)]
-    con.executemany("INSERT INTO r VALUES (?, ?, ?, ?, ?)", rows)
-    con.execute("CREATE TABLE o (dispatch_id BIGINT, range_id BIGINT)")
-    con.executemany("INSERT INTO o VALUES (?, ?)", [(i, known.index(p) if p else None) for i, p in enumerate(paths)])
-    with store.draft() as draft:
-        files = {name: store.file(manifest, name) for name in ("dispatches", "counters")}
-        own = f"SELECT * FROM read_parquet('{files['dispatches']}') JOIN o USING (dispatch_id) ORDER BY dispatch_id"
-        write_table(con, own, draft / "dispatches.parquet")
-        write_table(con, f"FROM read_parquet('{files['counters']}')", draft / "counters.parquet")
-        write_table(con, "FROM r", draft / "ranges.parquet")
-        return store.publish(draft, manifest.model_copy(update={"id": "", "files": {}, "name": "ranged"}))
-
-
 @pytest.fixture
 def made(tmp_path: Path) -> tuple[Store, Manifest]:
     rows = launches(len(PATHS), 6400)
     for i, row in enumerate(rows):
         row |= {"duration_ns": 1000.0 * (i + 1), "TCC_HIT_sum": 100.0 * (i * i + 1)}
     store, plain = store_of(tmp_path, rows, None)
-    return store, ranged(store, plain, PATHS)
+    return store, with_ranges(store, plain, PATHS, "idle")
 
 
 def by(store: Store, manifest: Manifest, part: str) -> dict[str | None, list[Figure]]:
@@ -88,7 +69,7 @@ def test_launches_that_were_counted_stand_for_those_of_every_range_around(tmp_pa
     groups = []
     for name, rows, sampled in (("all", whole, False), ("some", counted(whole, {0, 3}), True)):
         store, plain = store_of(tmp_path / name, rows, None, sampled=sampled)
-        groups.append(by(store, ranged(store, plain, PATHS), "range"))
+        groups.append(by(store, with_ranges(store, plain, PATHS, "idle"), "range"))
     for path, of_range in groups[0].items():
         assert [f.value for f in groups[1][path]] == pytest.approx([f.value for f in of_range]), path
 
@@ -134,7 +115,7 @@ def test_without_ranges_that_is_said(tmp_path: Path) -> None:
 def test_of_many_ranges_those_with_the_most_time_are_given_and_the_others_counted(tmp_path: Path) -> None:
     count = MOST_RANGES + 5
     store, plain = store_of(tmp_path, launches(count, 6400), None)
-    manifest = ranged(store, plain, [f"step {i}" for i in range(count)])
+    manifest = with_ranges(store, plain, [f"step {i}" for i in range(count)], "idle")
     found = compute_metrics(store, manifest.id, ["dispatch.duration_ns"], by="range", limit=1000)
     assert found.table.total_rows == MOST_RANGES and any("5 ranges" in note for note in found.notes)
     with Workload.open(store, manifest.id) as opened:

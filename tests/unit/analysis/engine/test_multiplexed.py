@@ -58,21 +58,23 @@ def store_of(
         return store, store.publish(draft, manifest)
 
 
-def with_operators(store: Store, manifest: Manifest, operators: list[str]) -> Manifest:
-    """The same workload with an operator of the program for each launch."""
+def with_ranges(store: Store, manifest: Manifest, paths: list[str | None], *further: str) -> Manifest:
+    """The same workload with a range or none for each launch, and further ranges that launched nothing."""
     con = duckdb.connect()
-    named = list(dict.fromkeys(operators))
-    con.execute("CREATE TABLE r (range_id BIGINT, path VARCHAR, call_site VARCHAR)")
-    con.executemany("INSERT INTO r VALUES (?, ?, NULL)", list(enumerate(named)))
+    known = list(dict.fromkeys([*(path for path in paths if path), *further]))
+    columns = "name VARCHAR, path VARCHAR, call_site VARCHAR, start_ns BIGINT, end_ns BIGINT"
+    con.execute(f"CREATE TABLE r (range_id BIGINT, {columns})")
+    rows = [(i, path.rpartition("/")[2], path, 100 * i, 100 * i + 10) for i, path in enumerate(known)]
+    con.executemany("INSERT INTO r VALUES (?, ?, ?, NULL, ?, ?)", rows)
     con.execute("CREATE TABLE o (dispatch_id BIGINT, range_id BIGINT)")
-    con.executemany("INSERT INTO o VALUES (?, ?)", [(i, named.index(name)) for i, name in enumerate(operators)])
+    con.executemany("INSERT INTO o VALUES (?, ?)", [(i, known.index(p) if p else None) for i, p in enumerate(paths)])
     with store.draft() as draft:
         files = {name: store.file(manifest, name) for name in ("dispatches", "counters")}
-        own = f"SELECT * FROM read_parquet('{files['dispatches']}') JOIN o USING (dispatch_id)"
+        own = f"SELECT * FROM read_parquet('{files['dispatches']}') JOIN o USING (dispatch_id) ORDER BY dispatch_id"
         write_table(con, own, draft / "dispatches.parquet")
         write_table(con, f"FROM read_parquet('{files['counters']}')", draft / "counters.parquet")
         write_table(con, "FROM r", draft / "ranges.parquet")
-        return store.publish(draft, manifest.model_copy(update={"id": "", "files": {}}))
+        return store.publish(draft, manifest.model_copy(update={"id": "", "files": {}, "name": "ranged"}))
 
 
 def counted(rows: list[dict[str, Any]], which: set[int]) -> list[dict[str, Any]]:
@@ -165,14 +167,14 @@ def test_a_few_counted_launches_of_each_configuration_give_the_figures_of_all(tm
 def test_counted_launches_stand_for_those_of_their_configuration_in_every_operator(tmp_path: Path) -> None:
     """The second operator launches one configuration of which only launches of the first were counted."""
     complete = [*launches(8, 6400), *launches(4, 64000), *launches(2, 1280)]
-    operators = ["first"] * 6 + ["second"] * 2 + ["first"] * 2 + ["second"] * 2 + ["third"] * 2
+    operators: list[str | None] = ["first"] * 6 + ["second"] * 2 + ["first"] * 2 + ["second"] * 2 + ["third"] * 2
     for row, operator in zip(complete, operators, strict=True):
         row["duration_ns"] += 500.0 * (operator == "second")
     full, whole = store_of(tmp_path / "full", complete, None)
     some, part = store_of(tmp_path / "part", counted(complete, {0, 1, 8, 11}), None, sampled=True)
     values = []
     for store, manifest in ((full, whole), (some, part)):
-        made = with_operators(store, manifest, operators)
+        made = with_ranges(store, manifest, operators)
         with Workload.open(store, made) as workload:
             found = figures(workload, METRICS, FigureRequest(launched_by="operator"))
         values.append({(f.kernel, f.name): f.value for f in found})

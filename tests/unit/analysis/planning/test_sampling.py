@@ -83,12 +83,6 @@ def test_without_times_all_kernels_weigh_the_same() -> None:
     assert chosen.time_pct is None and len(chosen.kernels) == 1
 
 
-def test_kernels_without_times_are_chosen_by_their_launches() -> None:
-    timeless = [ConfigurationTime(c.kernel, c.launches, 0.0) for c in STEP]
-    chosen = choose_launches(timeless, None, Cost(RUN_S, 1.0), RUN_S + 15)
-    assert chosen.time_pct is None and {"gemm", "copy", "norm"} <= set(chosen.kernels) and chosen.counted <= 15
-
-
 def test_the_budget_that_it_takes_to_count_what_matters_is_known() -> None:
     many = [*STEP, *(ConfigurationTime(f"small{i}", 10, 1e6) for i in range(30))]
     cost = Cost(RUN_S, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from rooflens.analysis.plot import bars, roofline
 from rooflens.analysis.plot import occupancy as residency
 from rooflens.analysis.plot.bars import BarPicture, Row, Time, Value
 from rooflens.analysis.plot.roofline_content import Dot, KernelListLine, Roof, RooflinePicture
-from rooflens.analysis.plot.style import LEVELS, Picture, clean, render, shorten_name, width_of
+from rooflens.analysis.plot.style import LEVELS, WIDTH, Picture, clean, render, shorten_name, width_of
 from rooflens.tests.support.pictures import collisions, difference, outside, texts
 
 MEASURED = "measured, a benchmark, 2026-11-20"
@@ -92,8 +93,8 @@ OTHERS: dict[str, Callable[[], Figure]] = {
     ),
     "a crowd": lambda: roofline.draw(
         shown(dots=[Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
-                    for k in range(1, 13) for i, n in enumerate(LEVELS)],
-              kernels=[KernelListLine(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 13)])
+                    for k in range(1, 9) for i, n in enumerate(LEVELS)],
+              kernels=[KernelListLine(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 9)])
     ),
     "an extreme range": lambda: roofline.draw(
         shown(dots=[Dot(1, "hbm", "flop", 1e-6, 1e-5, None), Dot(2, "lds", "flop", 1e7, 1e5, None)])
@@ -114,7 +115,7 @@ def drawn(name: str) -> Picture:
     return render((PICTURES | OTHERS)[name])
 
 
-SHOWN = ("roofline.png", "speed_of_light.png", "occupancy.png", "a crowd", "an extreme range")
+SHOWN = ("speed_of_light.png", "occupancy.png", "a crowd")
 """Pictures whose texts are examined here; tests/oracle examines the others."""
 
 
@@ -136,12 +137,6 @@ def test_pictures_equal_the_stored_ones(name: str) -> None:
     assert worst < 45, f"a part of {name} differs by {worst:.0f} grey levels: look at it, then store it anew"
 
 
-def test_the_same_input_gives_the_same_bytes() -> None:
-    first, second = drawn("roofline.png"), render(PICTURES["roofline.png"])
-    assert first.png == second.png and first.svg == second.svg
-    assert b"Date" not in first.svg.replace(b"DateTime", b"") and b"<date>" not in first.svg
-
-
 def test_the_axes_are_logarithmic_with_units_and_a_point_for_each_that_has_a_place() -> None:
     axes = drawn("roofline.png").figure.axes[-1]
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -158,7 +153,7 @@ def test_the_axes_are_logarithmic_with_units_and_a_point_for_each_that_has_a_pla
             assert line.get_color() == LEVELS[str(line.get_gid()).removeprefix("level-")]
 
 
-@pytest.mark.parametrize("name", ["roofline.png", "a crowd", "an extreme range", "no roofs"])
+@pytest.mark.parametrize("name", ["roofline.png", "a crowd"])
 def test_every_kernel_with_a_point_has_its_number_inside_the_axes(name: str) -> None:
     figure = drawn(name).figure
     figure.draw_without_rendering()
@@ -177,7 +172,8 @@ def test_every_kernel_with_a_point_has_its_number_inside_the_axes(name: str) -> 
 
 
 def test_what_has_bandwidth_only_is_drawn_as_the_line_on_which_it_lies() -> None:
-    axes = drawn("tracks").figure.axes[-1]
+    with matplotlib.rc_context({"text.parse_math": False}):
+        axes = OTHERS["tracks"]().axes[-1]
     tracks = [line for line in axes.lines if str(line.get_gid()).startswith("track-")]
     assert len(tracks) == len(LEVELS)
     x, y = (values[0] for values in tracks[0].get_data())
@@ -193,8 +189,7 @@ def test_untrusted_names_are_drawn_as_they_are_in_well_formed_svg() -> None:
 
 
 def test_the_kernel_stands_on_every_curve_of_occupancy() -> None:
-    marked = occupied()
-    figure = render(lambda: residency.draw(marked)).figure
+    marked, figure = occupied(), drawn("occupancy.png").figure
     assert [a.get_xlabel() for a in figure.axes] == [
         "VGPRs per work-item", "LDS per work-group (KiB)", "Work-group size (work-items)",
     ]  # fmt: skip
@@ -219,33 +214,31 @@ def test_bars_keep_the_colour_of_their_level_and_hatch_what_is_doubtful() -> Non
 def test_a_wider_picture_is_the_same_at_a_higher_resolution() -> None:
     from matplotlib.image import imread
 
-    small, large = (render(PICTURES["compare.png"], width) for width in (800, 1600))
-    import io
-
-    assert imread(io.BytesIO(large.png)).shape[:2] == tuple(2 * n for n in imread(io.BytesIO(small.png)).shape[:2])
-    assert large.svg == small.svg
+    usual, large = drawn("compare.png"), render(PICTURES["compare.png"], 2 * WIDTH)
+    assert imread(io.BytesIO(large.png)).shape[:2] == tuple(2 * n for n in imread(io.BytesIO(usual.png)).shape[:2])
+    assert large.svg == usual.svg
 
 
-def test_nothing_of_the_user_changes_a_picture_nor_is_changed_by_one() -> None:
-    plain = drawn("compare.png").png
+def test_threads_and_settings_of_the_user_change_no_picture_and_stay_as_they_are() -> None:
+    names = ("compare.png", "speed_of_light.png")
+    alone = {name: (drawn(name).png, drawn(name).svg) for name in names}
+    found: dict[str, tuple[bytes, bytes]] = {}
+
+    def draw(name: str) -> None:
+        made = render(PICTURES[name])
+        found[name] = made.png, made.svg
+
     with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "black", "text.parse_math": True}):
         before = dict(matplotlib.rcParams)
-        assert render(PICTURES["compare.png"]).png == plain
+        threads = [threading.Thread(target=draw, args=(name,)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         assert dict(matplotlib.rcParams) == before
-
-
-def test_threads_draw_the_same_pictures() -> None:
-    alone = {name: drawn(name).png for name in PICTURES}
-    found: dict[str, bytes] = {}
-    threads = [
-        threading.Thread(target=lambda name=name, draw=draw: found.__setitem__(name, render(draw).png))  # type: ignore[misc]
-        for name, draw in PICTURES.items()
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
     assert found == alone
+    svg = alone["compare.png"][1]
+    assert b"Date" not in svg.replace(b"DateTime", b"") and b"<date>" not in svg
 
 
 def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
@@ -258,7 +251,7 @@ def test_names_are_shortened_in_the_middle_to_the_width_asked_for() -> None:
 
 @pytest.mark.parametrize("work", ["yes", "probably", "probably_not", "no", "unknown"])
 def test_the_ratio_of_two_times_is_bold_and_inverted_only_for_the_same_work(work: Answer) -> None:
-    made = render(lambda: bars.draw(BarPicture("a", "b", [], ["A note."], TIMES, work)), 800)
-    ratios = [t for t in made.figure.findobj(matplotlib.text.Text) if t.get_text().startswith("time ×")]
+    figure = bars.draw(BarPicture("a", "b", [], ["A note."], TIMES, work))
+    ratios = [t for t in figure.findobj(matplotlib.text.Text) if t.get_text().startswith("time ×")]
     assert [t.get_weight() for t in ratios] == ["bold" if work in ("yes", "probably") else "normal"]
     assert ("÷" in ratios[0].get_text()) == (work in ("yes", "probably"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,9 @@ import pytest
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.catalogue import rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
-from rooflens.analysis.rooflines import inputs, limits, loads
+from rooflens.analysis.rooflines import inputs, limits
 from rooflens.analysis.rooflines.limits import KernelLimits, decide_bound
-from rooflens.analysis.rooflines.loads import Limit, Load, Share, loads_of_units, loads_text, units_at_limit
+from rooflens.analysis.rooflines.loads import Load, Share, loads_of_units, loads_text, units_at_limit
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import ROOT, SHARED
@@ -119,24 +118,3 @@ def test_a_busy_l2_is_no_limit_of_its_own_while_memory_keeps_it_busy() -> None:
     bound, limiter, why = decide_bound(every, units_at_limit("sm_90", [{}], [every])[0])
     assert (bound, limiter) == ("latency", "latency")
     assert "device memory 45 %" in why and "L2 62 % serves the requests of another unit" in why
-
-
-def test_units_that_hardly_work_do_not_fill_the_line() -> None:
-    every = [told("hbm", cycles=91.1, work=0.9), told("matrix", cycles=0.02), told("sfu", cycles=0.0)]
-    assert loads_text(every) == "device memory 91.1 %, all others below 1 %"
-
-
-def test_every_unit_with_a_load_has_a_name() -> None:
-    for target in ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1151", "sm_90"):
-        for signal in loads.signals_of_loads(target):
-            assert loads.label_of(signal.removeprefix("load."), target), signal
-
-
-def test_the_verdict_says_theory_where_that_is_what_it_is_held_against() -> None:
-    known = Load("hbm", "device memory", 78.9, None, 78.9, "ok", of_theory=True)
-    busy = Load("l2", "L2", 97.3, 97.3, 30.0, "ok")
-    limit = Limit("hbm", "load.hbm", 78.9, known.words, 85.8)
-    why = decide_bound([known, busy], [limit])[2]
-    assert "device memory 78.9 % of its theoretical peak" in why
-    assert "L2 97.3 % (busy cycles; its counted work needs 30 %) serves the requests of another unit" in why
-    assert "of what it sustains" in decide_bound([replace(known, of_theory=False)], [limit])[2]

@@ -88,12 +88,3 @@ def test_device_work_belongs_to_ranges_of_its_own_process(tmp_path: Path) -> Non
         ("step", 1, 100 * US),
         ("step", 1, 200 * US),
     ]
-
-
-def test_a_window_without_ranges_has_none(tmp_path: Path) -> None:
-    made = Made()
-    made.range("load", 0, MS)
-    for step in range(10):
-        made.launch("k", ((2 + step) * MS, (2 + step) * MS + US), ((2 + step) * MS + 5 * US, (3 + step) * MS))
-    found = told(tmp_path, made, steady=True)
-    assert found.selected == "steady" and found.ranges == []

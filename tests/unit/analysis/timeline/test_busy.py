@@ -54,11 +54,6 @@ def test_a_kernel_without_a_roof_keeps_its_time_and_lowers_the_known_share(tmp_p
     assert (told.pct, told.status, told.known_pct) == (pytest.approx(80), "partial", pytest.approx(40))
 
 
-def test_without_any_roof_the_distance_is_unknown_with_a_reason(tmp_path: Path) -> None:
-    told = ceiling_of(tmp_path, device(("kernel", "a", 1, 0, 10)))
-    assert (told.pct, told.path_ns, told.status) == (None, None, "unknown") and told.reason
-
-
 def test_fills_are_neither_computing_nor_copies_but_memory_operations_like_these(tmp_path: Path) -> None:
     made = device(("kernel", "a", 1, 0, 4), ("fill", "Memset", 2, 3, 6), ("copy", "CopyHostToDevice", 1, 5, 7))
     with Workload.open(store := Store(tmp_path), publish(store, made).id) as opened:

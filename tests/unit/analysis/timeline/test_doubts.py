@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
-from rooflens.analysis.workload import Workload
 from rooflens.tests.support.timelines import Made, publish
+from rooflens.tests.unit.analysis.timeline.test_made import US, told
 from rooflens.tools.compute_timeline import compute_timeline
-
-US = 1_000
 
 
 def launched(count: int = 40, device_ahead: int = 0, length: int = 60, linked: bool = True) -> Made:
@@ -23,12 +20,6 @@ def launched(count: int = 40, device_ahead: int = 0, length: int = 60, linked: b
         start = (100 * n + 10 - device_ahead) * US
         made.launch("gemm", call, (start, start + length * US), **({} if linked else {"correlation": -1}))
     return made
-
-
-def told(folder: Path, made: Made) -> Timeline:
-    store = Store(folder)
-    with Workload.open(store, publish(store, made)) as workload:
-        return timeline(workload, TimelineRequest())
 
 
 def test_a_timeline_whose_times_agree_has_no_doubts(tmp_path: Path) -> None:

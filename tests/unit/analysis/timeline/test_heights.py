@@ -50,15 +50,6 @@ def test_a_program_gains_from_kernels_as_far_as_it_waits_for_them(tmp_path):
         assert heights.without_kernels == pytest.approx(100 / 17, rel=0.05) and heights.kernels_matter
 
 
-def test_kernels_that_the_host_launches_one_by_one_give_nothing(tmp_path):
-    made = Made()
-    for start in range(0, 100, 10):
-        launched(made, "k", start, start, start + 4)
-    with program(tmp_path, made) as heights:
-        assert heights.without_kernels == pytest.approx(94 / 90, rel=0.01)
-        assert not heights.kernels_matter and list(heights.kernels) == ["k"]
-
-
 def test_a_call_that_frees_memory_waits_for_the_kernel_before_it(tmp_path):
     made = Made()
     for start in range(0, 100, 20):
@@ -66,14 +57,6 @@ def test_a_call_that_frees_memory_waits_for_the_kernel_before_it(tmp_path):
         made.host("hipFree", (start + 1) * MS, (start + 18) * MS)
     with program(tmp_path, made) as heights:
         assert heights.without_kernels == pytest.approx(88 / 52, rel=0.05), "7 of each 20 ms are its wait"
-
-
-def test_launches_between_two_waits_are_made_together_by_a_graph(tmp_path):
-    made = Made()
-    for start in range(0, 100, 10):
-        launched(made, "k", start, start, start + 4)
-    with program(tmp_path, made) as heights:
-        assert heights.speedup(ProgramChange(launched_together=True)) == pytest.approx(94 / 40, rel=0.05)
 
 
 def test_copies_that_overlap_with_other_work_take_no_time_of_their_own(tmp_path):

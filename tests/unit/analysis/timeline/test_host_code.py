@@ -9,17 +9,14 @@ import pytest
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.tables import device_lines, host_lines
 from rooflens.analysis.timeline.busy import Within
-from rooflens.analysis.timeline.heights import Heights
-from rooflens.analysis.timeline.host_code import Frame, host_code
+from rooflens.analysis.timeline.host_code import HostCode, host_code
 from rooflens.analysis.timeline.host_findings import HostFindings, name
-from rooflens.analysis.timeline.host_idle import CODE_CAUSES, code_idle
-from rooflens.analysis.timeline.host_rules import is_framework
+from rooflens.analysis.timeline.host_idle import CODE_CAUSES, CodeIdle, code_idle
 from rooflens.analysis.timeline.hot_code import hot_codes
 from rooflens.analysis.timeline.timeline import timeline
 from rooflens.analysis.timeline.trace_loading import prepare
 from rooflens.analysis.workload import Workload
 from rooflens.tests.support.timelines import Made, publish
-from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.find_hotspots import find_hotspots
 
 MS = 1_000_000
@@ -31,13 +28,18 @@ def pair(made: Made, first: tuple[int, int], second: tuple[int, int], **columns:
         made.launch("k", (start * MS - 20_000, start * MS - 10_000), (start * MS, end * MS), **columns)
 
 
-def charged(store: Store, made: Made) -> dict[tuple[str, str], float]:
-    """Function of the innermost frame and cause -> idle ms, of the gaps between work; "?" for unknown code."""
+def idle_code(store: Store, made: Made) -> tuple[HostCode, CodeIdle]:
+    """The code of the host, and the idle time that is charged to it."""
     with Workload.open(store, publish(store, made)) as workload:
         trace = prepare(workload)
         code = host_code(trace)
         assert code is not None
-        idle = code_idle(trace, code, Within([trace.whole]))
+        return code, code_idle(trace, code, Within([trace.whole]))
+
+
+def charged(store: Store, made: Made) -> dict[tuple[str, str], float]:
+    """Function of the innermost frame and cause -> idle ms, of the gaps between work; "?" for unknown code."""
+    code, idle = idle_code(store, made)
     sums: dict[tuple[str, str], float] = {}
     for stack, ns in enumerate(idle.ns.T):
         name = code.stacks[stack][-1].function if code.stacks[stack] else "?"
@@ -100,13 +102,6 @@ def test_allocations_are_charged_to_the_code_that_makes_them(store):
     assert found["prepare", "host"] == pytest.approx(20, rel=0.01)
 
 
-def test_a_thread_without_code_works_for_the_first_one_of_its_process(store):
-    made = Made()
-    pair(made, (10, 20), (50, 60), thread=9)
-    made.sample(made.stack("backward train.py:1"), 0, 60 * MS)
-    assert charged(store, made)["backward", "host"] == pytest.approx(30, rel=0.01)
-
-
 def test_frames_of_a_thread_that_a_library_started_lie_under_those_of_the_first_one(store):
     made = Made()
     pair(made, (10, 20), (50, 60), thread=9)
@@ -115,11 +110,7 @@ def test_frames_of_a_thread_that_a_library_started_lie_under_those_of_the_first_
     made.sample(backward, 0, 60 * MS)
     for at, stack in ((20, recompute), (25, unpack), (30, recompute)):
         made.sample(stack, at * MS, (at + 5) * MS, thread=9)
-    with Workload.open(store, publish(store, made)) as workload:
-        trace = prepare(workload)
-        code = host_code(trace)
-        assert code is not None
-        idle = code_idle(trace, code, Within([trace.whole]))
+    code, idle = idle_code(store, made)
     found = {
         tuple(frame.function for frame in code.stacks[stack]): round(float(ns.sum() - ns[-2:].sum()) / MS)
         for stack, ns in enumerate(idle.ns.T)
@@ -278,33 +269,6 @@ def test_code_of_the_program_without_sources_is_named_by_its_functions(store):
     assert [row["function"] for row in lines] == ["solve"]
 
 
-@pytest.mark.parametrize(
-    ("function", "framework"),
-    [
-        ("solve(float*)", False),
-        ("cuda_solve", False),
-        ("cudaError cudaLaunchKernel<char>(char const*, dim3, dim3)", True),
-        ("__device_stub__Z5solvePf(float*)", True),
-        ("hipLaunchKernel", True),
-        ("void std::__introsort_loop<float*>(float*, float*)", True),
-        ("0x2a1ca", True),
-    ],
-)
-def test_native_code_without_sources_is_the_programs_unless_its_name_says_otherwise(function, framework):
-    assert is_framework(Frame(function, None, None, "app", True)) == framework
-
-
-def test_a_gap_before_a_process_began_is_not_charged_to_its_code(store):
-    made = Made()
-    first, second = made.stack("main m.cpp:9"), made.stack("main m.cpp:20")
-    for pid, at, stack in ((1, 10, first), (2, 60, second)):
-        made.host("cudaMalloc", at * MS - 10 * MS, at * MS - 20_000, pid=pid, thread=pid, stack=stack)
-        number = made.host("cudaLaunchKernel", at * MS - 15_000, at * MS - 10_000, pid=pid, thread=pid, stack=stack)
-        made.add("kernel", "k", at * MS, (at + 5) * MS, device_id=0, stream=7, correlation=number, pid=pid)
-    # Of the 45 ms between the kernels, the second process has existed for 10.
-    assert charged(store, made)["?", "host"] == pytest.approx(35, abs=1)
-
-
 def test_a_gap_before_a_process_began_is_charged_to_the_code_that_started_it(store):
     made = Made()
     start = made.stack("build main.py:12")
@@ -340,34 +304,6 @@ def test_device_time_is_listed_by_the_line_that_launched_it(store):
     assert told == [("train", 2, None, 1, 40, 80.0), ("train", 1, "Loss.backward", 1, 10, 20.0)]
 
 
-def test_what_is_expected_follows_from_a_replay_and_what_is_possible_from_all_that_the_code_does(store):
-    made = Made()
-    load, parse = made.stack("load train.py:1"), made.stack("load train.py:2", "parse lib/json.py:5")
-    made.launch("k", (10 * MS, 10 * MS), (10 * MS, 60 * MS))
-    made.sample(load, 20 * MS, 50 * MS)
-    made.sample(parse, 50 * MS, 80 * MS)
-    made.copy("HtoD", (20 * MS, 20 * MS), (60 * MS, 65 * MS))
-    made.launch("k", (80 * MS, 80 * MS), (80 * MS, 110 * MS))
-    host = host_of(store, made)
-    (row,) = [row for row in host.codes.rows if row.frame.function == "load"]
-    gain = host.gain(row)
-    # Of 100 ms, 15 are idle and 30 are spent in load itself. Without it, the second kernel follows the copy at 65, and
-    # without parse and the copy as well, the first kernel at 60.
-    assert row.idle_ns < 10 * MS
-    assert gain.expected == pytest.approx(100 / 85, rel=0.01)
-    assert gain.upper == pytest.approx(100 / 80, rel=0.01)
-
-
-def test_what_to_try_for_code_of_a_library_names_the_programs_code_that_calls_it(store):
-    made = Made()
-    pair(made, (10, 20), (60, 70))
-    made.sample(made.stack("fit train.py:7", "Kernel.forward lib/gp/kernels.py:43"), 0, 70 * MS)
-    with Workload.open(store, publish(store, made)) as workload:
-        analysed = timeline(workload)
-    (attempt,) = Heights(analysed.trace, analysed.windows, analysed.host).attempts()
-    assert attempt.what == "Kernel.forward (kernels.py:43), called by fit (train.py:7)"
-
-
 def test_calls_of_torch_profiler_are_stacks(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
@@ -387,17 +323,6 @@ def test_calls_of_torch_profiler_are_stacks(store):
     assert rows["load"]["idle_total_ns"] > rows["load"]["idle_ns"]
 
 
-def test_without_steps_the_window_is_the_time_between_first_and_last_work(store):
-    made = Made()
-    made.host("open", 0, 5 * MS)
-    pair(made, (10, 20), (50, 60))
-    made.sample(made.stack("train train.py:1"), 0, 60 * MS)
-    with Workload.open(store, publish(store, made)) as workload:
-        found = timeline(workload)
-    assert found.windows == [(10 * MS, 60 * MS)]
-    assert compute_timeline(store, "made").window == "from the first to the last work of the devices"
-
-
 def test_the_answer_on_host_lines_names_who_launches_also_if_no_device_waits(store):
     made = Made()
     made.launch("k", (10 * MS, 10 * MS), (10 * MS, 60 * MS))
@@ -413,11 +338,3 @@ def test_the_answer_on_host_lines_names_who_launches_also_if_no_device_waits(sto
     publish(store, waiting, "waiting")
     answer = find_hotspots(store, "waiting", by="host_line").answer
     assert "wait longest for load (train.py:7)" in answer and "launches 100 %" in answer
-
-
-def test_without_code_nothing_is_claimed(store):
-    made = Made()
-    pair(made, (10, 20), (50, 60))
-    with Workload.open(store, publish(store, made)) as workload:
-        assert timeline(workload).host is None
-        assert host_lines.rows(workload) == device_lines.rows(workload) == []

@@ -105,28 +105,6 @@ def test_without_certain_steps_all_time_is_one_part(store: Store) -> None:
     assert tree.steps == ["all"] and set(tree.cells.step) == {0}
 
 
-def test_a_trace_without_code_of_the_host_has_no_tree(store: Store) -> None:
-    made = training(3)
-    made.host_stacks.clear()
-    made.host_samples.clear()
-    with Workload.open(store, publish(store, made)) as workload:
-        assert host_tree(workload) is None
-
-
-def test_python_calls_of_torch_profiler_are_a_tree_as_well(store: Store) -> None:
-    made = Made()
-    for n in range(3):
-        at = 40 * n * MS
-        made.launch("k", (at + 30 * MS, at + 31 * MS), (at + 32 * MS, at + 36 * MS))
-        made.range("/app/train.py(3): main", at, at + 40 * MS, source="python")
-        made.range("torch/nn/modules/module.py(1770): _call_impl", at + 10 * MS, at + 38 * MS, 1, source="python")
-        made.range("/app/model.py(8): forward", at + 20 * MS, at + 35 * MS, 2, source="python")
-    tree, _ = tree_in(store, made)
-    assert by_function(tree, tree.cells.time) == {"main": 36, "_call_impl": 39, "forward": 45}
-    assert [tree.frames[number].module for number in tree.frame] == [None, "torch", None]
-    assert tree.parent.tolist() == [-1, 0, 1]
-
-
 def code(spans: int, stacks: int, deep: int) -> HostCode:
     """Spans of equal length that go through stacks which share their outer frames."""
     made: list[tuple[Frame, ...]] = [()]
@@ -152,11 +130,6 @@ def test_small_nodes_are_merged_into_their_callers_and_sums_stay() -> None:
     assert tree.cells.idle_ns is not None
     by_step = [float(tree.cells.idle_ns[tree.cells.step == step].sum()) for step in (0, 1)]
     assert by_step == pytest.approx([300, 200.1])
-
-
-def test_without_devices_there_is_no_idle_time() -> None:
-    tree = tree_of(code(100, 3, 2), np.array([0, 1_000]), ["all"], None)
-    assert tree.cells.idle_ns is None and tree.cells.time.sum() == 1_000
 
 
 def test_recursion_stays_in_the_tree() -> None:

@@ -12,7 +12,6 @@ import pytest
 
 from rooflens.analysis.base.problems import BadInput, NotFound
 from rooflens.analysis.store.store import Store
-from rooflens.analysis.timeline.rules import rules
 from rooflens.analysis.timeline.timeline import Timeline, TimelineRequest, timeline
 from rooflens.analysis.timeline.trace import Window
 from rooflens.analysis.workload import Workload
@@ -192,7 +191,7 @@ def test_imbalance_of_devices_without_ranks_names_both(tmp_path: Path) -> None:
 
 def test_waits_count_in_all_windows_however_many(tmp_path: Path) -> None:
     shares = []
-    for steps in (50, 200):
+    for steps in (20, 80):
         made = Made()
         for step in range(steps):
             t = step * MS
@@ -249,13 +248,6 @@ def test_calls_within_calls_count_once(tmp_path: Path) -> None:
     assert shares(found)["allocation"] == pytest.approx(80, abs=0.5)
 
 
-def test_what_threads_of_others_do_explains_nothing(tmp_path: Path) -> None:
-    made = pipeline()
-    for t in range(0, 8 * 23 * MS, MS):
-        made.host("hipDeviceSynchronize", t, t + MS, thread=99)
-    assert told(tmp_path, made).verdict.height == "host"
-
-
 def test_without_host_calls_the_cause_is_unknown_and_nothing_is_confident(tmp_path: Path) -> None:
     made = small_batches()
     made.events = [e for e in made.events if e["kind"] == "kernel"]
@@ -308,7 +300,7 @@ def test_a_range_has_the_work_that_it_launched_and_not_what_runs_while_it_is_ope
 def test_random_timelines_of_several_streams_devices_and_processes_agree_with_brute_force(tmp_path: Path) -> None:
     dice = random.Random(7)
     made = Made()
-    for _ in range(1500):
+    for _ in range(600):
         start = dice.randrange(0, 40 * MS)
         length = dice.choice([0, 1, 500, 20 * US, 400 * US])
         kind, name = dice.choice([("kernel", "gemm"), ("kernel", "ncclKernel"), ("copy", "c"), ("fill", "f")])
@@ -340,15 +332,6 @@ def test_random_timelines_of_several_streams_devices_and_processes_agree_with_br
     assert sum(idle.ns for idle, _ in found.causes) == found.total.idle
 
 
-def test_events_without_a_usable_time_are_left_out_and_counted(tmp_path: Path) -> None:
-    made = graph()
-    made.add("kernel", "backwards", 100, 50, device_id=0)
-    made.add("kernel", "never", None, None, device_id=0)  # type: ignore[arg-type]
-    made.add("kernel", "far", -(2**63) + 1, 2**63 - 1, device_id=0)
-    found = told(tmp_path, made)
-    assert found.trace.unusable == 3 and found.verdict.height == "gpu"
-
-
 def test_a_workload_without_a_timeline_or_without_device_work_says_what_to_collect(tmp_path: Path) -> None:
     made = Made()
     made.host("hipMalloc", 0, 5)
@@ -356,17 +339,6 @@ def test_a_workload_without_a_timeline_or_without_device_work_says_what_to_colle
         told(tmp_path, made)
     with pytest.raises(BadInput, match="no timeline"):
         told(tmp_path, Made())
-
-
-def test_operators_that_a_step_has_several_times_are_no_steps_where_its_kernels_tell(tmp_path: Path) -> None:
-    made, t = Made(), 0
-    for _ in range(10):
-        for layer in range(6):
-            made.range("aten::linear", t, t + 90 * US, source="torch")
-            made.launch(f"gemm_{layer}", (t, t + 5 * US), (t + 10 * US, t + 80 * US))
-            t += 100 * US
-    found = told(tmp_path, made)
-    assert found.steps and (found.steps.by, found.steps.name, len(found.steps.durations)) == ("kernels", "gemm_0", 9)
 
 
 def test_kernels_that_communicate_are_no_evidence_of_computing() -> None:
@@ -400,14 +372,3 @@ def test_what_launches_cost_is_suspect_where_there_are_hardly_any(tmp_path: Path
     assert (of["launch_bound_index"]["status"], of["queue_depth"]["status"]) == ("suspect", "suspect")
     assert of["kernels"]["status"] == "ok"
     assert not any("launch-bound index" in line for f in found.findings for line in f.evidence)
-
-
-@pytest.mark.parametrize(("vendor", "own", "other"), [("amd", "hipMallocAsync", "cuda"), ("nvidia", "cudaFree", "hip")])
-def test_advice_is_in_the_words_of_the_vendor_and_names_no_framework(
-    tmp_path: Path, vendor: str, own: str, other: str
-) -> None:
-    store = Store(tmp_path)
-    with Workload.open(store, publish(store, allocation(), vendor=vendor)) as workload:
-        advice = " ".join(timeline(workload).findings[0].advice)
-    assert own in advice and other not in advice and "torch" not in advice
-    assert "torch.cuda.empty_cache" in str(rules().heights["allocation"].advice_lines(vendor, torch=True))

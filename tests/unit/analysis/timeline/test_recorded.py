@@ -90,11 +90,9 @@ def test_verdict_steps_and_shares_of_a_recording_are_right(recorded: Recorded) -
     assert 100 * found.whole.copies / found.whole.wall == pytest.approx(copies, abs=0.5)
 
 
-@pytest.mark.parametrize("renamed", [True, False])
-def test_verdict_and_steps_do_not_depend_on_the_names_of_ranges(
-    recorded: Recorded, tmp_path: Path, renamed: bool
-) -> None:
-    made, store = recorded.made, Store(tmp_path)
+def test_verdict_and_steps_do_not_depend_on_the_names_of_ranges(recorded: Recorded, tmp_path: Path) -> None:
+    """Two recordings have other names of ranges, and two have no ranges."""
+    made, store, renamed = recorded.made, Store(tmp_path), recorded.name in ("launch_bound", "dataloader")
     ranges = [r | {"name": f"zone {i % 7}", "path": "zone"} for i, r in enumerate(made.ranges)] if renamed else []
     with Workload.open(store, publish(store, Made(made.events, ranges))) as workload:
         found = timeline(workload)
@@ -112,23 +110,13 @@ def test_the_host_is_told_by_its_range_and_operations(shared: Path, tmp_path: Pa
     assert doing.operations[0][0] == "aten::normal_", "random numbers made on the CPU"
 
 
-def test_pageable_copies_are_told_with_their_rate(shared: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with Workload.open(store, publish(store, chrome(shared / "traces" / "pageable.json.gz"))) as workload:
+def test_pageable_copies_are_told_with_their_rate_and_that_of_the_link(shared: Path, tmp_path: Path) -> None:
+    store, made = Store(tmp_path), chrome(shared / "traces" / "pageable.json.gz")
+    with Workload.open(store, publish(store, made, link=PcieLink(generation=5, width=16))) as workload:
         found = timeline(workload, TimelineRequest(steady=False))
     rows = {row["direction"]: row for row in found.copies}
     assert {d: row["host_memory"] for d, row in rows.items()} == {"h2d": "pageable", "d2h": "pageable"}
     assert rows["h2d"]["bytes"] == rows["d2h"]["bytes"] == 6 * (256 << 20)
     assert rows["d2h"]["gbs"] == pytest.approx(1.70, abs=0.02)
-    assert any(
-        "pageable" in line and "1.7 GB/s; speed-up without them at most x" in line
-        for line in found.findings[0].evidence
-    )
-
-
-def test_a_slow_copy_is_held_against_the_link_where_that_is_known(shared: Path, tmp_path: Path) -> None:
-    store, made = Store(tmp_path), chrome(shared / "traces" / "pageable.json.gz")
-    with Workload.open(store, publish(store, made, link=PcieLink(generation=5, width=16))) as workload:
-        found = timeline(workload, TimelineRequest(steady=False))
     told = "1.7 GB/s (the link, PCIe 5.0 x16, carries up to 63; from pinned memory expect about 52)"
-    assert any(told in line for line in found.findings[0].evidence)
+    assert any("pageable" in line and told in line for line in found.findings[0].evidence)

@@ -42,15 +42,6 @@ def test_the_host_saves_its_time_if_the_device_waits_for_it(store):
     assert replayed(store, made, {other}) == pytest.approx(70, abs=0.1)  # launched at 60, for 10
 
 
-def test_time_that_the_device_works_meanwhile_is_not_saved(store):
-    made = Made()
-    hidden = made.stack("log train.py:1")
-    made.sample(hidden, 20 * MS, 50 * MS)
-    made.launch("long", (10 * MS, 10 * MS), (10 * MS, 90 * MS))
-    made.launch("next", (60 * MS, 60 * MS), (90 * MS, 100 * MS))
-    assert replayed(store, made, {hidden}) == pytest.approx(100, abs=0.1)
-
-
 def test_code_that_used_up_the_lead_of_the_host_saves_more_than_the_gap_after_it(store):
     made = Made()
     slow = made.stack("log train.py:1")

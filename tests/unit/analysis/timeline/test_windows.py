@@ -86,19 +86,6 @@ def test_repetitions_that_differ_from_the_work_around_them_come_second(tmp_path:
     )
 
 
-def test_five_kernels_of_a_long_trace_do_not_speak_for_it(tmp_path: Path) -> None:
-    """322 ms between pooling kernels, in a trace of 41.6 s."""
-    made = Made()
-    made.launch("setup", (0, 5 * US), (10 * US, 20 * US))
-    for i in range(5):
-        t = 20_000 * MS + i * 80 * MS
-        made.launch("pool", (t, t + 5 * US), (t + 10 * US, t + 60 * MS))
-    made.launch("last", (41_600 * MS, 41_600 * MS + 5 * US), (41_600 * MS + 10 * US, 41_600 * MS + 20 * US))
-    analysed = told(tmp_path, made)
-    assert analysed.steps is not None and not analysed.steps.usable and analysed.selected == "work"
-    assert (analysed.verdict.height, round(analysed.idle_pct)) == ("host", 99)
-
-
 @pytest.mark.parametrize("iterations", [2, 3])
 def test_iterations_that_the_profiler_numbers_beat_the_layers_in_them(tmp_path: Path, iterations: int) -> None:
     """Two are too few for a steady state, but layers must not take their place."""
@@ -122,16 +109,6 @@ def test_nothing_inside_a_single_step_is_a_step(tmp_path: Path) -> None:
         made.launch("gemm", (t, t + 5 * US), (t + 10 * US, t + 7900 * US))
     analysed = told(tmp_path, made)
     assert analysed.steps is None and analysed.selected == "work"
-
-
-def test_steps_of_the_program_inside_a_single_step_of_the_profiler_are_no_steps(tmp_path: Path) -> None:
-    made = Made()
-    made.range("ProfilerStep#10", 0, 40 * MS)
-    for i in range(4):
-        t = i * 8 * MS
-        made.range("train_step", t, t + 8 * MS, depth=1)
-        made.launch(f"gemm{'abcd'[i]}", (t, t + 5 * US), (t + 10 * US, t + 7900 * US))
-    assert told(tmp_path, made).steps is None
 
 
 def test_functions_of_python_with_the_name_of_a_step_do_not_divide_it(tmp_path: Path) -> None:
@@ -214,42 +191,6 @@ def test_a_replay_of_a_graph_is_one_step_however_often_its_kernels_repeat(tmp_pa
     steps = told(tmp_path, made).steps
     assert steps is not None and steps.by == "kernels" and not steps.certain
     assert steps.durations == [5 * MS] * 5
-
-
-def test_the_claim_of_steps_says_what_the_whole_trace_shows_where_that_differs(tmp_path: Path) -> None:
-    """Busy steps after a setup in which the device is idle nearly all the time."""
-    made = Made()
-    made.launch("setup", (0, 5 * US), (10 * US, 20 * US))
-    for i in range(10):
-        t = 200 * MS + i * 10 * MS
-        made.range("step", t, t + 10 * MS)
-        made.launch("gemm", (t, t + 5 * US), (t + 10 * US, t + 9990 * US))
-    analysed = told(tmp_path, made)
-    assert analysed.verdict.height == "gpu" and analysed.verdict.confidence > 0.9
-    assert analysed.findings[0].claim == (
-        "The GPU executes kernels for 99.8 % of 9 steady steps (90 ms; the program needs 200 ms before that)."
-    )
-
-
-def test_the_beginning_of_a_program_is_no_limit_of_what_follows(tmp_path: Path) -> None:
-    """As a sort of 2.5 s on a GPU: 3.4 s of start-up are neither idle time of the host nor something to remove."""
-    made = Made()
-    made.host("cudaFree", 0, 3360 * MS)
-    for i, kernel in enumerate("abcdef"):
-        t = 3360 * MS + i * 400 * MS
-        made.launch(kernel, (t, t + 5 * US), (t + 10 * US, t + 400 * MS + 10 * US))
-    made.host("cudaFree", 5800 * MS, 6200 * MS)
-    analysed = told(tmp_path, made)
-    assert (analysed.verdict.height, analysed.verdict.speedup_bound) == ("gpu", None)
-    assert analysed.findings[0].claim == (
-        "The GPU executes kernels for 100.0 % of the time between its first and last work (2.4 s; the program needs "
-        "3.36 s before that)."
-    )
-    assert not any("batch ahead" in text for finding in analysed.findings for text in finding.advice)
-    assert [(gap.cause, gap.ns, doing.operations) for gap, doing in analysed.edges] == [
-        ("start_up", 3360 * MS + 10 * US, [("cudaFree", 3360 * MS)]),
-        ("shut_down", 440 * MS - 10 * US, [("cudaFree", 400 * MS)]),
-    ]
 
 
 def test_a_moment_of_work_in_a_long_trace_gives_no_confident_verdict(tmp_path: Path) -> None:
