@@ -54,3 +54,11 @@ def test_a_page_whose_instructions_have_lines_needs_nothing() -> None:
 
 def test_long_names_and_command_lines_cost_nothing() -> None:
     assert advised("nvidia", {"a" * 1_000_000: 100.0}, "x " * 1_000_000)
+
+
+def test_kernels_built_alike_share_a_note_and_small_shares_are_left_out() -> None:
+    shares = {"a(int)": 5.0, "b(int)": 30.0, "nvjet_x": 50.0, "c(int)": 0.4}
+    first, second = (note.text for note in advised("nvidia", shares, "./app"))
+    assert first.startswith("50 % of the samples have no source line: nvjet_x (")
+    assert second.startswith("35 % of the samples have no source line: b and 1 more kernels (")
+    assert advised("nvidia", {}, "./app") == [] == advised("cpu", {"a": 100.0}, "./app")

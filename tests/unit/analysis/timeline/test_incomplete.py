@@ -148,3 +148,7 @@ def test_a_pause_of_the_recording_is_no_sample(tmp_path: Path) -> None:
     for event in made.events[len(made.events) // 2 :]:
         event["correlation"] += 1_000_000
     assert doubt_codes(told(tmp_path, made)) == []
+
+
+def test_a_single_missing_launch_of_many_is_no_doubt(tmp_path: Path) -> None:
+    assert doubt_codes(told(tmp_path, without(busy(200), {70}))) == []
