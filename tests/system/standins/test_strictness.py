@@ -71,40 +71,6 @@ def test_an_option_is_unknown_before_its_version(option: list[str], since: str) 
     parser(first).parse_args(option)  # type: ignore[arg-type]
 
 
-def test_abbreviations_end_with_1_0(run: Run) -> None:
-    assert run("0.6.0", "--kernel-tr", "--", *TRUE).returncode == 0
-    assert run("1.0.0", "--kernel-tr", "--", *TRUE).returncode == 2
-
-
-def test_no_program_without_the_two_dashes(run: Run) -> None:
-    assert run("1.0.0", "--kernel-trace", "/bin/true").returncode == 2
-    assert "No application provided" in run("1.0.0", "--kernel-trace").stderr
-
-
-def test_stats_alone_is_fatal(run: Run) -> None:
-    done = run("1.0.0", "--stats", "--", *TRUE)
-    assert done.returncode == 1 and "No tracing options were enabled" in done.stderr
-
-
-def test_one_job_with_counters_is_pass_1_and_one_without_is_no_pass(run: Run, tmp_path: Path) -> None:
-    assert run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"]}), "-d", "a", "--", *TRUE).returncode == 0
-    assert run("1.0.0", "-i", jobs(tmp_path, {"kernel_trace": True}), "-d", "b", "--", *TRUE).returncode == 0
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["pass_1"]
-    assert not (tmp_path / "b" / "pass_1").exists() and list((tmp_path / "b").rglob("*_results.db"))
-
-
-def test_a_key_with_two_values_is_an_error(run: Run, tmp_path: Path) -> None:
-    one = jobs(tmp_path, {"pmc": ["SQ_WAVES"], "output_directory": "other"})
-    assert "conflicting value for output_directory" in run("1.0.0", "-i", one, "-d", "out", "--", *TRUE).stderr
-    again = run("1.0.0", "-i", one, "--", *TRUE, ROCPROF_OUTPUT_PATH="elsewhere")
-    assert "conflicting value for output_directory" in again.stderr
-
-
-def test_a_key_that_would_be_ignored_is_refused(run: Run, tmp_path: Path) -> None:
-    done = run("1.0.0", "-i", jobs(tmp_path, {"pmc": ["SQ_WAVES"], "kernel_regex": "x"}), "--", *TRUE)
-    assert done.returncode == 1 and "kernel_regex" in done.stderr
-
-
 def test_too_many_counters_abort_and_since_2026_end(run: Run, tmp_path: Path) -> None:
     three = ["TD_TD_BUSY_sum", "TD_TC_STALL_sum", "TD_LOAD_WAVEFRONT_sum"]
     log = tmp_path / "log"
@@ -112,12 +78,6 @@ def test_too_many_counters_abort_and_since_2026_end(run: Run, tmp_path: Path) ->
     assert run("1.0.0", "--pmc", *three, "--", *app).returncode == -signal.SIGABRT
     assert run("1.3.2", "--pmc", *three, "--", *app).returncode == 1
     assert run("1.0.0", "--pmc", *three[:2], "TD_TD_BUSY", "--", *TRUE).returncode == 0
-
-
-def test_an_unknown_counter_is_left_out_with_a_warning(run: Run, tmp_path: Path) -> None:
-    done = run("1.0.0", "--pmc", "SQ_WAVES", "TCC_EA0_RDREQ_sum", "-f", "csv", "-d", "out", "--", *TRUE)
-    assert "Unable to find all counters" in done.stderr
-    assert counters(tmp_path / "out") == {"SQ_WAVES"}
 
 
 def test_extra_counters_in_the_layout_of_the_version(run: Run, tmp_path: Path) -> None:
@@ -167,26 +127,3 @@ def test_the_csv_has_the_columns_of_the_real_one(run: Run, tmp_path: Path, share
     for kind in ("kernel_trace", "kernel_stats", "agent_info"):
         real = next((shared / "rocprofv3" / "kernel_trace").glob(f"*_{kind}.csv"))
         assert (tmp_path / "o" / f"x_{kind}.csv").read_text().splitlines()[0] == real.read_text().splitlines()[0]
-
-
-def legacy(tmp_path: Path, program: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    programs = install(tmp_path / "rocm")
-    (tmp_path / "in.txt").write_text(text)
-    env = {**os.environ, "PATH": f"{programs}:/usr/bin:/bin"}
-    line = [program, "-i", "in.txt", *arguments, *TRUE]
-    return subprocess.run(line, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
-
-
-@pytest.mark.parametrize(
-    ("text", "arguments"),
-    [
-        ("pmc: SQ_WAVES\n", ["-o", "out.txt"]),
-        ("pmc: TD_TD_BUSY_sum TD_TC_STALL_sum TD_LOAD_WAVEFRONT_sum\n", ["-o", "out.csv"]),
-        ("pmc: NO_SUCH\n", ["-o", "out.csv"]),
-        ("counters: SQ_WAVES\n", ["-o", "out.csv"]),
-        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--timestamp", "yes"]),
-        ("pmc: SQ_WAVES\n", ["-o", "out.csv", "--kernel-trace"]),
-    ],
-)
-def test_rocprof_refuses(tmp_path: Path, text: str, arguments: list[str]) -> None:
-    assert legacy(tmp_path, "rocprof", text, *arguments).returncode == 1
