@@ -16,15 +16,13 @@ from rooflens.analysis.timeline.timeline import application
 from rooflens.analysis.workload import Workload
 from rooflens.server import cli
 from rooflens.server.mcp import toolbox
-from rooflens.tests import ROOT
-from rooflens.tests.support import recordings
 from rooflens.tests.support.pictures import collisions, outside, texts
 from rooflens.tests.support.timelines import Made, chrome, publish
 from rooflens.tests.system.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult
-from rooflens.tools.plot import DRAWINGS, plot
+from rooflens.tools.plot import DRAWINGS
 from rooflens.tools.rendering import render
 
 US, MS = 1_000, 1_000_000
@@ -118,33 +116,6 @@ def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path) -> N
     assert outside(picture) == [] and collisions(picture) == []
     told = " ".join(words for words, _ in texts(picture))
     assert all(words in told for words in (f"Timeline: {name}", "Verdict: ", "kernels: ", "GPU 0 idle", " ms"))
-
-
-def test_many_devices_without_a_host_are_drawn(tmp_path: Path) -> None:
-    made = Made()
-    for rank in range(6):
-        for i in range(5):
-            made.add("kernel", "ncclAllReduce" if i % 2 else "gemm", i * MS, i * MS + 500 * US, rank=rank, pid=rank,
-                     device_id=0, stream=0)  # fmt: skip
-    publish(Store(tmp_path), made, "many")
-    found = plot(Store(tmp_path), "timeline", "many")
-    assert "2 more devices are not drawn." in found.description
-
-
-def test_launches_with_times_are_a_timeline_that_never_blames_the_host(tmp_path: Path) -> None:
-    made = Store(tmp_path)
-    recordings.stored(made, ROOT / "server" / "samples" / "matmul_fp64", "matmul_fp64")
-    found = compute_timeline(made, "matmul_fp64")
-    sql = "SELECT min(start_ns), max(end_ns), sum(end_ns - start_ns) FROM dispatches"
-    with Workload.open(made, "matmul_fp64") as opened:
-        start, end, ns = opened.rows(sql.replace("dispatches", opened.relation("dispatches")))[0]
-    split = {row["part"]: row["ms"] for row in rows(found.split)}
-    assert split["gpu_busy"] == pytest.approx(float(ns) / 1e6)
-    assert split["gpu_busy"] + split["idle"] == pytest.approx((end - start) / 1e6)
-    assert {row[0] for row in found.idle.rows} <= {"unknown"}
-    assert found.verdict.height in ("gpu", "unknown") and found.verdict.confidence <= 0.5
-    assert {f.height for f in found.findings} == {"gpu"}
-    assert any("launches only" in note and "Counters were collected" in note for note in found.notes)
 
 
 def test_an_exported_trace_holds_the_events_and_what_was_found(store: Store, tmp_path: Path) -> None:
