@@ -17,6 +17,8 @@ from rooflens.analysis.store.remote import catalogue, extensions
 from rooflens.analysis.store.store import Store
 from rooflens.server import cli
 from rooflens.tests.external.team.crowd import crowd
+from rooflens.tools.compute_metrics import compute_metrics
+from rooflens.tools.import_profile import import_profile
 from rooflens.tools.list_workloads import list_workloads
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.team.workload_choice import change_tags, transfer
@@ -31,6 +33,19 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str = "anot
 
 def copies(store: Store) -> list[str]:
     return [path.name for path in store.root.glob(f"{PREFIX}*")]
+
+
+def test_one_machine_imports_and_another_asks_every_figure_the_same(
+    lake: Store, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rooflens.tests.external.team.conftest import SAMPLES
+
+    done = import_profile(lake, str(SAMPLES / "yax_before"), name="yax_before")
+    elsewhere(monkeypatch, tmp_path)
+    there = Store.locate(lake.address)
+    assert there.resolve("latest").id == there.resolve(done.workload).id == done.workload
+    far, near = (compute_metrics(s, "yax_before", ["*"]).table.rows for s in (there, four))
+    assert far == near
 
 
 def test_sql_over_many_workloads_asks_the_catalogue_and_copies_none(
