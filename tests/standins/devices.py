@@ -93,28 +93,3 @@ def topology(target: str) -> dict[str, str]:
         "dev/kfd": "",
         "dev/dri/renderD128": "",
     }
-
-
-def rocminfo(target: str) -> str:
-    """What rocminfo prints, cut to the lines that name the agents and their sizes."""
-    card = gpu(target)
-    lines = [
-        "ROCk module is loaded", "=====================", "HSA System Attributes", "=====================",
-        "Runtime Version:         1.1", "", "==========", "HSA Agents", "==========",
-        "*******", "Agent 1", "*******",
-        "  Name:                    CPU model", "  Marketing Name:          CPU model",
-        "  Vendor Name:             CPU", "  Node:                    0", "  Device Type:             CPU",
-        "  Compute Unit:            2",
-        "*******", "Agent 2", "*******",
-        f"  Name:                    {target}", f"  Marketing Name:          {card['Model_Name']}",
-        "  Vendor Name:             AMD", "  Node:                    1", "  Device Type:             GPU",
-        "  Cache Info:", "    L1:                      16(0x10) KB", "    L2:                      8192(0x2000) KB",
-        f"  Chip ID:                 {card['Device_Id']}({int(card['Device_Id']):#x})",
-        f"  Max Clock Freq. (MHz):   {card['Max_Engine_Clk_Fcompute']}",
-        f"  Compute Unit:            {card['Cu_Count']}", "  SIMDs per CU:            4",
-        f"  Shader Engines:          {card['Array_Count']}", "  Shader Arrs. per Eng.:   1",
-        "  Wavefront Size:          64(0x40)", "  Workgroup Max Size:      1024(0x400)",
-        f"  Max Waves Per CU:        {card['Max_Waves_Per_Cu']}({int(card['Max_Waves_Per_Cu']):#x})",
-        "  ISA Info:", "    ISA 1", f"      Name:                    amdgcn-amd-amdhsa--{target}", "*** Done ***",
-    ]  # fmt: skip
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -112,107 +111,10 @@ def _known(target: str, event: str, name: str) -> str:
 
 
 def read_yaml(text: str) -> Any:
-    """The subset of YAML that such files use: maps, lists, plain and quoted scalars, and JSON."""
+    """The content of such a file."""
+    import yaml  # most runs need none of it
+
     try:
-        return json.loads(text)
-    except ValueError:
-        pass
-    lines = [
-        (len(line) - len(line.lstrip()), line.strip())
-        for line in text.splitlines()
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if any("\t" in line for line in text.splitlines()):
-        raise Refused("a tab in YAML")
-    value, rest = _block(lines, lines[0][0] if lines else 0)
-    if rest:
-        raise Refused(f"YAML is not indented evenly at {rest[0][1]!r}")
-    return value
-
-
-_Lines = list[tuple[int, str]]
-
-
-def _block(lines: _Lines, indent: int) -> tuple[Any, _Lines]:
-    if lines and lines[0][1].startswith("-"):
-        return _list(lines, indent)
-    result: dict[str, Any] = {}
-    while lines and lines[0][0] == indent and not lines[0][1].startswith("-"):
-        found = re.fullmatch(r"(\"[^\"]*\"|'[^']*'|[^:\s][^:]*):(?:\s+(.*))?", lines[0][1])
-        if not found:
-            raise Refused(f"not a line of a YAML map: {lines[0][1]!r}")
-        key, lines = str(_scalar(found[1])), lines[1:]
-        if found[2]:
-            result[key] = _scalar(found[2])
-        elif lines and (lines[0][0] > indent or (lines[0][0] == indent and lines[0][1].startswith("-"))):
-            result[key], lines = _block(lines, lines[0][0])
-        else:
-            result[key] = None
-    return result, lines
-
-
-def _list(lines: _Lines, indent: int) -> tuple[list[Any], _Lines]:
-    result = []
-    while lines and lines[0][0] == indent and lines[0][1].startswith("-"):
-        rest = lines[0][1][1:]
-        inner = rest.strip()
-        if re.match(r"[\w\"'][^\"'{\[]*:(\s|$)", inner):
-            nested = indent + 1 + len(rest) - len(rest.lstrip())
-            value, lines = _block([(nested, inner), *lines[1:]], nested)
-        else:
-            value, lines = _scalar(inner), lines[1:]
-        result.append(value)
-    return result, lines
-
-
-def _scalar(text: str) -> Any:
-    """The value after a key or a dash: a word, a quoted text, or a flow list or map on one line."""
-    value, rest = _flow(text.strip(), "")
-    if rest.strip():
-        raise Refused(f"YAML that the stand-in does not read: {text!r}")
-    return value
-
-
-def _flow(text: str, stops: str) -> tuple[Any, str]:
-    """One value from the start of ``text``; a bare word ends at one of ``stops``."""
-    if text.startswith('"'):
-        value, end = json.JSONDecoder().raw_decode(text)
-        return value, text[end:]
-    if text.startswith("'"):
-        found = re.match(r"'((?:[^']|'')*)'", text)
-        if not found:
-            raise Refused(f"a quote in YAML is not closed: {text!r}")
-        return found[1].replace("''", "'"), text[found.end() :]
-    if text.startswith(("[", "{")):
-        return _collection(text)
-    if text.startswith(("&", "*", "!", "|", ">", "%", "@", "`")):
-        raise Refused(f"YAML that the stand-in does not read: {text!r}")
-    found = re.match(f"[^{re.escape(stops)}]*" if stops else ".*", text)
-    word = found[0] if found else ""
-    rest = text[len(word) :]
-    word = word.strip()
-    return (int(word) if re.fullmatch(r"-?\d+", word) else word), rest
-
-
-def _collection(text: str) -> tuple[Any, str]:
-    """A flow list or map."""
-    close, rest = ("]" if text[0] == "[" else "}"), text[1:].lstrip()
-    items: list[Any] = []
-    pairs: dict[str, Any] = {}
-    while not rest.startswith(close):
-        if not rest:
-            raise Refused(f"{text!r} is not closed")
-        if close == "}":
-            key, rest = _flow(rest, ":")
-            if not rest.lstrip().startswith(": "):
-                raise Refused(f"a map of YAML without ': ' in {text!r}")
-            pairs[str(key)], rest = _flow(rest.lstrip()[1:].lstrip(), ",}")
-        else:
-            value, rest = _flow(rest, ",]")
-            items.append(value)
-        rest = rest.lstrip()
-        if rest.startswith(","):
-            rest = rest[1:].lstrip()
-        elif not rest.startswith(close):
-            raise Refused(f"neither ',' nor {close!r} in {text!r}")
-    return (pairs if close == "}" else items), rest[1:]
+        return yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise Refused(f"no YAML: {error}") from error

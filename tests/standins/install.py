@@ -1,4 +1,4 @@
-"""Puts stand-ins into a folder laid out like a ROCm installation, ready to be found on a PATH."""
+"""Puts the stand-in into a folder laid out like a ROCm installation, ready to be found on a PATH."""
 
 from __future__ import annotations
 
@@ -7,30 +7,31 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from . import devices
 from .options import VERSIONS
 
-_PROGRAMS = ("rocprofv3", "rocprof", "rocprofv2", "rocminfo")
 _SCRIPT = """#!{python} -IS
-# Stand-in for {program}, written for tests; not AMD's program.
+# Stand-in for rocprofv3, written for tests; not AMD's program.
 import sys
-sys.path.insert(0, {tests!r})
+sys.path += {folders!r}
 from pathlib import Path
 from standins.programs import start
-sys.exit(start({program!r}, Path({folder!r}), sys.argv[1:]))
+sys.exit(start(Path({folder!r}), sys.argv[1:]))
 """
 
 
 def install(
-    folder: Path, *, version: str = "1.0.0", target: str = "gfx90a", programs: tuple[str, ...] = _PROGRAMS,
-    trouble: str = "", launches: list[dict[str, Any]] | None = None,
+    folder: Path, *, version: str = "1.0.0", target: str = "gfx90a", trouble: str = "",
+    launches: list[dict[str, Any]] | None = None,
 ) -> Path:  # fmt: skip
-    """Stand-ins below ``folder``; returns the folder of programs.
+    """The stand-in below ``folder``; returns the folder of programs.
 
     ``version`` is that of rocprofv3, one of ``options.VERSIONS``. ``trouble`` is one of ``setting.TROUBLES``.
     ``launches`` are arguments of ``launches.launch``.
     """
-    assert version in VERSIONS and target in devices.TARGETS and set(programs) <= set(_PROGRAMS)
+    assert version in VERSIONS and target in devices.TARGETS
     (folder / "bin").mkdir(parents=True, exist_ok=True)
     (folder / ".info").mkdir(exist_ok=True)
     (folder / ".info" / "version").write_text(f"{VERSIONS[version]}-1\n", encoding="utf-8")
@@ -38,13 +39,11 @@ def install(
     if launches is not None:
         facts["launches"] = launches
     (folder / "standin.json").write_text(json.dumps(facts), encoding="utf-8")
-    tests = str(Path(__file__).resolve().parents[1])
-    for program in programs:
-        script = folder / "bin" / program
-        script.write_text(
-            _SCRIPT.format(python=sys.executable, program=program, tests=tests, folder=str(folder)), encoding="utf-8"
-        )
-        script.chmod(0o755)
+    # Without the packages of site, which take long to find: only the one that is needed.
+    folders = [str(Path(module).resolve().parents[1]) for module in (__file__, yaml.__file__)]
+    script = folder / "bin" / "rocprofv3"
+    script.write_text(_SCRIPT.format(python=sys.executable, folders=folders, folder=str(folder)), encoding="utf-8")
+    script.chmod(0o755)
     return folder / "bin"
 
 

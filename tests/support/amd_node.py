@@ -48,7 +48,7 @@ class Node:
 
     def has(self, version: str = "1.3.2", target: str = "gfx90a", **setting: Any) -> Node:
         """Install the stand-ins and the GPU."""
-        install(self.folder / "rocm", **{"version": version, "target": target, "programs": ("rocprofv3",), **setting})
+        install(self.folder / "rocm", **{"version": version, "target": target, **setting})
         machine(self.folder / "root", target)
         self.patch.setenv("PATH", f"{self.programs}:{os.environ['PATH']}")
         roots = Roots(base=self.folder / "root", search=str(self.programs), site=None)

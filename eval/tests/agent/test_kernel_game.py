@@ -204,7 +204,7 @@ async def test_a_version_is_profiled_by_the_game_and_explained_by_the_tools(
     (tmp_path / "versions").mkdir()
     (tmp_path / "runtime").mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
-    programs = install(tmp_path / "rocm", version="1.3.2", programs=("rocprofv3",))
+    programs = install(tmp_path / "rocm", version="1.3.2")
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     roots = Roots(base=machine(tmp_path / "root"), search=str(programs), site=None)
     monkeypatch.setattr(profiling, "Roots", lambda: roots)

@@ -125,7 +125,7 @@ def test_content_that_is_shorter_than_stated_is_refused(
         objects.fetch("workload=x/table.parquet", tmp_path / "table.parquet", 1000)
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("status", [301, 307])
 def test_a_redirect_to_another_server_is_not_followed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, status: int
 ) -> None:
@@ -158,10 +158,8 @@ def test_a_listing_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch, t
         objects.listing("manifests/")
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<x", b"<a/>", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>']
-)
-@pytest.mark.parametrize("status", [200, 400, 403, 500])
+@pytest.mark.parametrize("body", [b"<x", b'<?xml version="1.0"?><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'])
+@pytest.mark.parametrize("status", [200, 403])
 def test_an_answer_that_is_no_listing_is_a_problem_or_empty(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, body: bytes, status: int
 ) -> None:

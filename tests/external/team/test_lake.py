@@ -243,15 +243,8 @@ def test_a_path_in_the_catalogue_leads_nowhere_but_to_its_data(lake: Store, four
     assert not (tmp_path / "after.parquet").exists()
 
 
-@pytest.mark.parametrize("kept", ["postgres", "file"])
-def test_a_view_in_the_place_of_a_table_is_refused(
-    kept: str, lake: Store, four: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_view_in_the_place_of_a_table_is_refused(lake: Store, four: Store, tmp_path: Path) -> None:
     store = lake
-    if kept == "file":
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-        store = Store.locate(f"ducklake:{tmp_path / 'team.ducklake'}")
-        store.catalogue.create(str(tmp_path / "data"))  # type: ignore[attr-defined]
     one = four.resolve("clover")
     transfer(four, store, [one])
     private = tmp_path / "private.txt"

@@ -15,7 +15,6 @@ from rooflens.analysis.store.manifest import PREFIX
 from rooflens.analysis.store.remote import s3 as s3_module
 from rooflens.analysis.store.remote.address import bucket
 from rooflens.analysis.store.store import Store
-from rooflens.server import cli
 from rooflens.tests.external.team.conftest import SAMPLES
 from rooflens.tests.external.team.crowd import files
 from rooflens.tools.compute_metrics import compute_metrics
@@ -274,18 +273,3 @@ def test_sql_of_a_client_reaches_neither_the_bucket_nor_the_credentials(s3: str,
     with sandbox.sandbox("SELECT 1", 5) as box:
         environ = Path(f"/proc/{box.child.pid}/environ").read_bytes()
         assert b"the-secret-of-the-tests" not in environ
-
-
-def test_push_and_pull_on_the_command_line(
-    s3: str, four: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["push", "--store", str(four.root), "yax_before", "clover", s3]) == 0
-    assert cli.main(["push", "--store", str(four.root), "--tag", "yax", s3]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.rpartition(": ")[2] for line in told] == [
-        "copied", "copied", f"2 of 2 copied to {s3}", "existed", "copied", f"1 of 2 copied to {s3}",
-    ]  # fmt: skip
-    assert cli.main(["pull", "--store", str(tmp_path / "mine"), "--all", "--json", s3]) == 0
-    assert [row["copied"] for row in json.loads(capsys.readouterr().out)["workloads"]] == [True] * 3
-    assert cli.main(["pull", "--store", str(tmp_path / "mine"), s3]) == 1
-    assert cli.main(["push", "--store", str(four.root), "nothing", s3]) == 1

@@ -51,14 +51,6 @@ def test_a_process_that_listens_becomes_a_workload_named_after_it(node: Node, be
     assert any("libtorch_cpu.so" in note and "rocprofiler-sdk 1.4.1" in note for note in run.notes)
 
 
-def test_a_process_can_be_sampled(node: Node, begin: Begin) -> None:
-    node.has("1.3.2")
-    run = attach(node, begin(ROCP_TOOL_ATTACH="1"), metrics=["hotspots"], name="served")
-    assert run.state == "done", (run.problem, run.output)
-    held = node.manifest(run.workload)
-    assert held.samples and held.dispatches and held.counters == []
-
-
 def test_a_process_that_does_not_listen_is_told_with_what_it_takes(node: Node, begin: Begin) -> None:
     run = attach(node.has("1.3.2"), begin())
     assert run.state == "failed" and run.workload is None

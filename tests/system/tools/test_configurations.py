@@ -8,16 +8,13 @@ import pytest
 
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.store.store import Store
-from rooflens.server.mcp.toolbox import call
 from rooflens.tests.support.comparisons import flop, traffic, workload
 from rooflens.tools.base.results import Table
 from rooflens.tools.compare_workloads import compare_workloads
 from rooflens.tools.compute_metrics import compute_metrics
-from rooflens.tools.compute_occupancy import compute_occupancy
 from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.list_workloads import list_workloads
-from rooflens.tools.plot import plot
 
 
 def rows_of(kernel: str, count: int, grid: int, ns: float, **launch: float) -> list[dict[str, Any]]:
@@ -108,27 +105,6 @@ def test_the_roofline_of_configurations_adds_up_to_that_of_the_kernel(store: Sto
     assert one["bytes"] == apart[1]["bytes"]
 
 
-def test_every_configuration_has_its_own_verdict_and_its_number(store: Store) -> None:
-    found = diagnose_bottleneck(store, "w", by="launch").kernels
-    assert [(d.number, d.kernel) for d in found] == [
-        ("1.1", "tile<4>(float*) [25600 x 256]"),
-        ("2.1", "copy [512 x 256]"),
-        ("1.2", "tile<4>(float*) [256 x 256]"),
-    ]
-    (alone,) = diagnose_bottleneck(store, "w", kernel="#1.2").kernels
-    assert (alone.kernel, alone.verdict) == (found[2].kernel, found[2].verdict)
-
-
-def test_occupancy_has_the_number_and_the_configuration_of_every_row(store: Store) -> None:
-    rows = records(compute_occupancy(store, workload="w").kernels)
-    assert [(r["number"], r["configuration"], r["launches"]) for r in rows] == [
-        ("#1.1", "25600 x 256", 6),
-        ("#2.1", "512 x 256", 5),
-        ("#1.2", "256 x 256", 8),
-    ]
-    assert [r["number"] for r in records(compute_occupancy(store, workload="w", kernel="#1.2").kernels)] == ["#1.2"]
-
-
 def test_a_figure_over_configurations_that_differ_says_so_and_how_to_tell_them_apart(store: Store) -> None:
     text = "#1 has 2 launch configurations, from 5.04 us to 400 us a launch; by='launch' or kernel='#1.1'"
     for tool in (compute_metrics, compute_roofline, diagnose_bottleneck):
@@ -138,12 +114,6 @@ def test_a_figure_over_configurations_that_differ_says_so_and_how_to_tell_them_a
         assert again.tool == tool.__name__ and tool(store, **again.arguments)
     for kernel in ("#2", "#1.1"):
         assert not any("launch configurations, from" in n for n in compute_metrics(store, "w", kernel=kernel).notes)
-
-
-def test_what_is_suggested_next_works(store: Store) -> None:
-    for tool in (list_workloads, compute_metrics, compute_roofline, diagnose_bottleneck):
-        for suggested in tool(store, "w", by="launch").next:
-            assert call(store, suggested.tool, suggested.arguments)
 
 
 def test_configurations_of_two_versions_face_each_other_by_name(store: Store) -> None:
@@ -163,12 +133,6 @@ def test_changes_of_the_launch_are_told_and_other_shapes_compared_by_their_sums(
     (row,) = records(found.kernels)
     before, after = (8 * 5035 + 6 * 400025) / 14, (5030 + 100030) / 2
     assert row["speedup"] == pytest.approx(before / after, rel=1e-3)
-
-
-def test_a_roofline_of_configurations_can_be_drawn(store: Store) -> None:
-    found = plot(store, "roofline", "w", by="launch")
-    assert "tile<4>(float*) [25600 x 256]" in found.description
-    assert found.next[0].arguments["by"] == "launch"
 
 
 def test_a_dispatch_that_is_not_there_is_told_by_every_tool_that_takes_dispatches(store: Store) -> None:

@@ -51,20 +51,6 @@ def test_excess_bytes_are_the_sectors_beyond_the_least_times_32(labelled: Store)
     assert [unit for unit in table.units if unit and unit.startswith("bytes")] == ["bytes, sum over 2 launches"] * 2
 
 
-def test_the_default_answer_is_short_and_names_the_other_kernels(labelled: Store) -> None:
-    answer = toolbox.answer(labelled, "find_hotspots", {"workload": "labelled"})
-    assert isinstance(answer, HotspotsResult)
-    assert len(render.text(answer)) / 3.5 < 700
-    assert [row["hottest"].split()[0] for row in rows(answer.kernels)] == [f"labelled.cu:{n}" for n in (16, 13, 45)]
-    assert sum(row["pct"] for row in rows(answer.hotspots)) == pytest.approx(100, abs=1)
-
-
-def test_source_text_comes_from_the_profile(labelled: Store) -> None:
-    found = find_hotspots(labelled, "labelled", "matmul", context=1, detail="full")
-    assert "s+=a[row*n+k]*b[k*n+col]" in rows(found.hotspots)[0]["source"]
-    assert [row["line"] for row in rows(found.source)] == [44, 45, 46]
-
-
 def test_a_wait_counts_at_the_load_and_names_the_line_that_shows_it(tmp_path: Path) -> None:
     store, _ = imported(tmp_path, page(("k", block(500))))
     found = find_hotspots(store)

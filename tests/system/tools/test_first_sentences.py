@@ -57,18 +57,6 @@ def test_rows_that_speak_for_themselves_have_no_sentence(store: Store) -> None:
     assert isinstance(result, Result) and result.answer is None and render.text(result).startswith("table\n")
 
 
-def test_every_wording_is_used_and_every_code_has_one() -> None:
-    stated = {f"{group}.{name}" for group, entries in sentences._sentences().items() for name in entries}
-    files = [file for layer in ("tools", "server") for file in (ROOT / layer).rglob("*.py")]
-    code = "".join(file.read_text(encoding="utf-8") for file in files)
-    used = set(re.findall(r"\"([a-z]+\.[a-z_]+)\"", code))
-    states = {"run.queued", "run.running", "run.done", "run.partial", "run.failed", "run.cancelled"}
-    states |= {"trace.range", "trace.work", "trace.whole"}
-    states |= {"draft.fact", "draft.limit"}
-    states |= {"queried.not_finite", "queried.big_integers", "queried.cut_cells"}
-    assert stated - used - states == set()
-
-
 def test_a_text_about_nvidia_uses_nvidias_words_and_names_of_metrics_stay(store: Store) -> None:
     _, text = answered(store, "diagnose_bottleneck", workload="h200_kernels", top_n=10)
     sentences_only = re.sub(r"[a-z_]+\.[a-z_]+", "", text)
@@ -87,7 +75,3 @@ def test_names_that_a_sentence_quotes_keep_their_words() -> None:
     figure = SimpleNamespace(waves_per_cu=8, occupancy_pct=12.5)
     text = sentences.sentence("occupancy.allowed", "sm_90", figure=figure, limiters="LDS of wave<int>", unknown="?")
     assert text == "Resources (LDS of wave<int>) allow 8 warps per SM, 12.5 %. ?."
-
-
-def test_waves_of_blocks_are_nvidias_own_term() -> None:
-    assert in_vendor_terms("The grid takes 1.6 waves of blocks.", "sm_90") == "The grid takes 1.6 waves of blocks."

@@ -60,12 +60,6 @@ def test_a_failure_nobody_explains_is_told_as_recorded_with_the_last_lines(show)
     assert lines[0] == "first" and len(lines[1]) == 300 and lines[2] == "last line" and found.next == []
 
 
-def test_a_known_failure_of_a_profiler_is_explained_with_its_fix(show) -> None:
-    said = "Error: No permission to enable cycles event.\nConsider adjusting /proc/sys/kernel/perf_event_paranoid\n"
-    found = show(state="failed", fault="pass_1", status=255, problem=FAILED, logs={"logs/pass_1.err": said})
-    assert found.problem and "perf_event_paranoid" in found.problem and "sysctl" in found.problem
-
-
 def test_what_a_profiler_wrote_into_a_file_of_its_own_is_read_too(show) -> None:
     logs = {"logs/pass_1.err": "", "unfinished/pass_1/raw.csv": "==ERROR== ERR_NVGPUCTRPERM - no permission\n"}
     found = show({"profiler": "ncu"}, logs, state="failed", fault="pass_1", status=1, problem=FAILED)
@@ -151,14 +145,6 @@ def test_a_profiler_that_fails_itself_is_quoted_beside_the_program(show) -> None
 def test_a_progress_bar_is_shown_as_a_terminal_would_have_left_it(show) -> None:
     found = _failed(show, "\r".join(f"{i}%" for i in range(0, 101, 10)) + "\nValueError: bad shape\n")
     assert found.output == "100%\nValueError: bad shape"
-
-
-def test_kernels_keep_their_full_names_in_the_data(store: Store, show) -> None:
-    from rooflens.tests.support.small_store import add_workload
-
-    manifest = add_workload(store, "first")
-    found = show(state="done", result={"workload": manifest.id}, ended_ns=time.time_ns())
-    assert found.kernels and {row[1] for row in found.kernels.rows} == {f"kernel_{i}" for i in range(4)}
 
 
 def test_kernels_of_triton_are_told_with_their_file_and_line(

@@ -83,11 +83,6 @@ def shorter(folder):
     return folder
 
 
-def test_name_and_tags_of_the_caller_win(store, profile):
-    done = import_profile(store, str(profile), name="after tiling", tags=["x", "y"])
-    assert done.name == "after tiling" and store.resolve("after tiling").tags == ["x", "y"]
-
-
 @pytest.mark.parametrize("name", ["", "  ", "latest", "a\x1b[2Jb", "x" * 121, "a\u202eb", "two\nlines"])
 def test_names_that_could_not_be_found_again_are_refused(store, profile, name):
     with pytest.raises(BadArgument, match="cannot be used"):

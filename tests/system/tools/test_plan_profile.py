@@ -64,15 +64,9 @@ def test_max_passes_names_what_it_leaves_out(store: Store) -> None:
     assert any("max_passes excludes" in note for note in found.notes)
 
 
-@pytest.mark.parametrize(("gpu", "metrics"), [("gfx90a", None), ("gfx942", ["roofline"]), ("MI350X", ["everything"])])
+@pytest.mark.parametrize(("gpu", "metrics"), [("gfx90a", None), ("MI350X", ["everything"])])
 def test_a_default_answer_stays_near_two_thousand_tokens(store: Store, gpu: str, metrics: list[str] | None) -> None:
     assert characters(plan_profile(store, gpu, metrics)) < 8_000
-
-
-def test_a_full_answer_can_be_cut_to_the_cap(store: Store) -> None:
-    found = plan_profile(store, "MI350X", ["everything"], detail="full")
-    assert characters(found) > 300_000, "definitions of every channel"
-    assert render.fit_answer(found, "plan_profile", {}).size < 1.1 * render.CHARACTERS
 
 
 def test_kernel_replay_is_refused_where_the_version_does_not_tell_it(store: Store) -> None:
@@ -114,10 +108,6 @@ def test_a_range_becomes_filters_of_ncu_and_is_refused_where_there_are_none(stor
 def test_mistakes_are_told_with_what_to_do(store: Store, arguments: dict[str, object], error: type[Exception]) -> None:
     with pytest.raises(error):
         plan_profile(store, **arguments)  # type: ignore[arg-type]
-
-
-def test_the_description_fits_the_list_of_tools() -> None:
-    assert len(" ".join((plan_profile.__doc__ or "").split())) <= 300
 
 
 def test_attaching_is_one_command_that_names_the_process_and_what_it_takes(store: Store) -> None:

@@ -15,7 +15,6 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests.support.pictures import collisions, outside
 from rooflens.tests.support.recordings import stored
 from rooflens.tests.support.rooflines import publish
-from rooflens.tools.compute_roofline import compute_roofline
 from rooflens.tools.plot import DRAWINGS, RooflineOptions, plot, roofline_drawing
 from rooflens.tools.rendering import render
 
@@ -48,18 +47,6 @@ def test_a_picture_is_stored_in_both_formats_and_is_the_image(own: Store) -> Non
     assert "image" not in told and {"png_path", "svg_path", "description"} <= told.keys()
     assert found.png_path in shown and "PNG\\r" not in shown and len(shown) < 8000
     assert found.model_copy(update={"notes": ["x"]}).image == found.image, "a copy keeps it"
-
-
-def test_words_and_points_of_a_roofline_are_those_of_compute_roofline(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    made = publish(store, [FMA])
-    table = compute_roofline(store, made.id).points
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    drawn = [r for r in rows if r["intensity"] and r["performance"]]
-    found = plot(store, "roofline", made.id)
-    svg = Path(found.svg_path).read_text()
-    assert svg.count('id="point-') == len(drawn) > 0
-    assert "1. fma at HBM (flop)" in found.description and "Ceiling hbm.bw: " in found.description
 
 
 def test_a_gpu_without_flop_counters_gets_the_instruction_roofline(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.plot import roofline
 from rooflens.analysis.plot.roofline_content import RooflinePicture, of_device
 from rooflens.analysis.plot.style import render
@@ -70,14 +69,6 @@ def test_a_full_measurement_is_drawn_rather_than_a_newer_quick_one(store: Store)
     newer = {**GPU, "ceiling": "hbm.bw", "unit": "GB/s", "value": 1000.0, "mode": "quick"}
     peaks.save(store, [{**newer, "measured_at": "2026-11-21T10:00:00Z"}])
     assert values(of_device(measured_device(store, "GPU-1111222233334444"))[0])["hbm.bw"] == 1400.0
-
-
-def test_an_unknown_word_is_still_an_unknown_workload(store: Store) -> None:
-    publish(store, [{"kernel": "k"}])
-    with pytest.raises(NotFound, match="no workload 'GPU-9999aaaa'"):
-        plot(store, "roofline", "GPU-9999aaaa")
-    with pytest.raises(NotFound):
-        plot(store, "occupancy", "cpu")
 
 
 def test_the_measured_roof_stands_behind_the_kernels_of_its_device_alone(store: Store) -> None:

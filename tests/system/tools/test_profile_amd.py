@@ -17,18 +17,17 @@ import pytest
 from rooflens.analysis.base.problems import Problem
 from rooflens.tests.standins import launches
 from rooflens.tests.support.amd_node import APP, COPY, FEW, FMA, THREE, Node, expected, launching
-from rooflens.tests.support.figures import evaluate
 from rooflens.tests.support.waiting import ended
 from rooflens.tools import check_counters as checking
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.compute_metrics import compute_metrics
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.plan_profile import PlanResult, plan_profile
+from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running.run_state import read_record
 
 
-@pytest.mark.parametrize("version", ["0.4.0", "1.0.0", "1.4.1"])
+@pytest.mark.parametrize("version", ["0.4.0", "1.4.1"])
 def test_every_version_gives_counters_times_and_metrics(node: Node, version: str) -> None:
     order = ["copy", "fma", "copy", "tile"]
     result = node.has(version).hand(*launching(*order), profiler_version=version)
@@ -49,63 +48,6 @@ def test_every_version_gives_counters_times_and_metrics(node: Node, version: str
     hit, miss = (sum(expected(c, *order)) for c in ("TCC_HIT", "TCC_MISS"))
     table = compute_metrics(node.store, result.workload, ["l2.hit_rate_pct"]).table
     assert table.rows[0][table.columns.index("avg")] == pytest.approx(100 * hit / (hit + miss))
-
-
-def test_every_counter_and_every_metric_that_a_plan_promises_is_there(node: Node) -> None:
-    node.has("1.3.2", target := "gfx942")
-    asked = {"metrics": ["everything"], "profiler_version": "1.3.2", "command": ["/bin/true"]}
-    plan = plan_profile(node.store, "MI300X", **asked, detail="full")
-    assert plan.application_runs == len(plan.commands) > 10
-    result = import_profile(node.store, str(node.by_hand(plan)))
-    # Counters of the stand-in are made one by one, so that what they say together cannot be.
-    beside = [warning for warning in result.warnings if not warning.startswith("identity: ")]
-    assert (result.passes_unmatched, beside) == (0, []) and result.dispatches == len(launches.DEFAULT)
-    found = set(node.manifest(result.workload).counters)
-    found |= {f"{name}[*]" for (name,) in node.rows(result.workload, "DISTINCT counter", table="counter_instances")}
-    channels = node.rows(
-        result.workload, "dispatch_id", "max(xcd) + 1", "max(instance) + 1", "sum(value)",
-        table="counter_instances", rest="WHERE counter = 'TCC_HIT' GROUP BY 1 ORDER BY 1",
-    )  # fmt: skip
-    hits = [launches.count(target, "TCC_HIT", one) for one in launches.DEFAULT]
-    assert [row[1:] for row in channels] == [(8, 16, value) for value in hits]
-    # A level that is integrated is not counted itself; the rest is what the notes leave out.
-    assert named(plan) - found - {name.removesuffix("_ACCUM") for name in found} <= left_out(plan)
-    order = [one.kernel for one in launches.DEFAULT]
-    waves = [launches.count(target, "SQ_WAVES", one) for one in launches.DEFAULT]
-    assert node.rows(result.workload, "d.kernel", "SQ_WAVES") == list(zip(order, waves, strict=True))
-    level = [launches.count(target, "SQ_LEVEL_WAVES_ACCUM", one) for one in launches.DEFAULT]
-    assert [row[0] for row in node.rows(result.workload, "SQ_LEVEL_WAVES_ACCUM")] == level
-    figures = evaluate(node.store, result.workload, plan.whole)
-    promised = {figure.metric.name: figure for figure in figures if not figure.metric.imported_only}
-    assert len(promised) > 200
-    empty = {name: str(f.reason or "") for name, f in promised.items() if f.status not in ("ok", "suspect")}
-    # The kernels do neither atomics nor matrix operations.
-    assert {name: reason for name, reason in empty.items() if "denominator is zero" not in reason} == {}
-
-
-def named(plan: PlanResult) -> set[str]:
-    """The counters of a plan."""
-    column = plan.passes.columns.index("names")
-    return {name for row in plan.passes.rows for name in row[column].split()}
-
-
-def left_out(plan: PlanResult) -> set[str]:
-    """Counters that a note says this version cannot count."""
-    notes = [note for note in plan.notes if note.startswith("Skipped: ")]
-    return {name for note in notes for name in note.removeprefix("Skipped: ").split(":")[0].split(", ")}
-
-
-def test_a_run_gives_what_the_commands_give_by_hand(node: Node) -> None:
-    node.has()
-    run = node.profile(*launching("copy", "tile"), name="first", tags=["x"])
-    assert (run.state, run.steps, run.partial, run.warnings) == ("done", 2, False, []), (run.problem, run.output)
-    by_hand = node.hand(*launching("copy", "tile")).workload
-    same = ["d.kernel", "d.grid", "d.workgroup_size", "d.vgpr", "d.lds_bytes", "d.duration_ns", "SQ_WAVES"]
-    assert node.rows(run.workload, *same) == node.rows(by_hand, *same)
-    assert [row[0] for row in node.rows(by_hand, "d.lds_bytes")] == [0, 2048]
-    mine, theirs = node.manifest(run.workload), node.manifest(by_hand)
-    assert mine.facts == theirs.facts and (mine.name, mine.tags) == ("first", ["x"])
-    assert "application.py" in (mine.command or "")
 
 
 def test_every_format_of_one_run_reads_the_same(node: Node) -> None:
@@ -267,20 +209,6 @@ def test_a_program_that_takes_long_for_its_budget_is_run_once_more(node: Node, v
     else:
         assert any("only 1 of them will run, without" in note for note in run.notes), run.notes
         assert not any("may not know them" in warning for warning in run.warnings), "only what was asked for is missed"
-
-
-@pytest.mark.parametrize(("program", "target"), [("rocprof", "gfx90a"), ("rocprofv2", "gfx942")])
-def test_the_older_profilers(node: Node, program: str, target: str) -> None:
-    node.has(target=target, programs=(program, "rocminfo"))
-    run = node.profile(*launching("copy", "tile"), metrics=[*FEW, "SQ_LEVEL_WAVES_ACCUM"], profiler=program)
-    assert run.state == "done", (run.problem, run.output)
-    rows = node.rows(run.workload, "d.grid", "SQ_WAVES", "TCC_HIT_sum", "SQ_LEVEL_WAVES_ACCUM")
-    counters = ("SQ_WAVES", "TCC_HIT", "SQ_LEVEL_WAVES_ACCUM")
-    assert rows == [
-        (one.items, *(launches.count(target, c, one) for c in counters))
-        for one in (launches.launch("copy"), launches.launch("tile"))
-    ]
-    assert node.manifest(run.workload).tool == program
 
 
 def test_a_failing_program_keeps_the_runs_before(node: Node) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -188,27 +187,6 @@ def test_what_cannot_be_done_is_refused_before_anything_starts(
     with pytest.raises(kind, match=words):
         profile("pass", **more)
     assert not store.runs.exists() or not list(store.runs.iterdir())
-
-
-def test_a_run_that_nobody_started_is_not_found(store: Store) -> None:
-    with pytest.raises(NotFound, match="profile_command starts one"):
-        get_run(store, "run-0123456789abcdef")
-    with pytest.raises(NotFound):
-        cancel_run(store, "latest")
-
-
-@pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf")
-def test_the_real_perf_counts_software_events(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (runtime := tmp_path / "runtime").mkdir(mode=0o700)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
-    try:
-        done = ended(store, profile_command(store, ["sh", "-c", "exit 0"], gpu="cpu", metrics=METRICS))
-    finally:
-        launch.stop_all()
-    if done.state == "failed" and "perf_event" in (done.problem or ""):
-        pytest.skip("this machine forbids perf")
-    assert done.state == "done", done.problem
-    assert store.resolve("latest").dispatches == 1 and done.kernels and done.kernels.rows[0][3] > 0
 
 
 def _without_gpus(roots: object) -> Machine:

@@ -95,16 +95,6 @@ def test_what_ncu_cannot_do_is_refused_before_anything_starts(node: Node) -> Non
     assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
 
 
-def test_hot_spots_alone_measure_the_launches_that_a_run_for_times_chose(node: Node) -> None:
-    run = node.profile(metrics=["hotspots"])
-    assert run.state == "done", (run.problem, run.output)
-    held = node.store.resolve(str(run.workload))
-    assert held.dispatches == INNER + 3 and held.sampled
-    steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
-    assert steps == ["timing", "hotspots"]
-    assert any("section SourceCounters" in note for note in run.notes)
-
-
 def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None:
     run = node.profile(metrics=["hotspots", COUNTER], budget_s=60)
     assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}

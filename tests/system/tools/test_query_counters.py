@@ -80,13 +80,6 @@ def test_the_time_of_a_pass_is_a_column_though_the_manifest_does_not_name_it(sto
     assert (found.table.rows, found.table.units) == ([[19.0, 5.0]], [None, "ns"])
 
 
-def test_manifests_show_as_workloads_and_facts(store: Store, workload: Manifest) -> None:
-    assert rows(store, "SELECT workload, name, arch, tags, dispatches FROM workloads") == [
-        [workload.id, "first", "gfx942", "a,b", 20]
-    ]
-    assert rows(store, "SELECT fact, value FROM facts") == [["cu", 304.0]]
-
-
 def test_an_empty_store_answers_with_empty_tables_and_says_so(store: Store) -> None:
     found = query_counters(store, "SELECT * FROM dispatches")
     assert found.table.rows == [] and found.table.columns == list(schema()["dispatches"].columns)
@@ -346,14 +339,6 @@ def test_a_column_called_like_a_word_of_sql_is_said_to_need_quotes(store: Store,
     with pytest.raises(BadArgument) as other:
         query_counters(store, 'SELECT "offset" FROM samples WHERE')
     assert not other.value.fix
-
-
-def test_every_column_called_like_a_word_of_sql_is_known() -> None:
-    import duckdb
-
-    listed = duckdb.sql("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
-    reserved = {word for (word,) in listed}
-    assert {c for table in schema().values() for c in table.columns if c in reserved} == {"offset"}
 
 
 def test_a_short_description_has_names_and_types_and_the_first_of_many_columns(store: Store, make_workload) -> None:

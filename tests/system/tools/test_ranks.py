@@ -21,7 +21,6 @@ from rooflens.tests.support.bench import Bench
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import diagnose_bottleneck
 from rooflens.tools.import_profile import import_profile
-from rooflens.tools.plot import DRAWINGS
 from rooflens.tools.profiles import import_to_store
 from rooflens.tools.profiles.import_to_store import as_one_folder, matches
 
@@ -128,15 +127,6 @@ def test_even_ranks_are_no_finding(tmp_path: Path) -> None:
     _, found = told(tmp_path, dict.fromkeys(HOSTS, 0.0))
     assert figure(found, "load_balance_pct") == pytest.approx(100)
     assert not any("out of balance" in text for f in found.findings for text in (f.claim, *f.evidence))
-
-
-def test_the_picture_has_a_bar_for_each_rank(uneven: tuple[Store, TimelineResult]) -> None:
-    store, found = uneven
-    with Workload.open(store, found.workload) as opened:
-        drawn = DRAWINGS["timeline"](opened)
-    assert "4 ranks: load balance 62.5 %" in " ".join(drawn.facts)
-    svg = drawn.picture(800).svg
-    assert b'id="ranks-computing"' in svg and b'id="ranks-mean"' in svg
 
 
 def counted(folder: Path, own: dict[int, dict[str, Any]]) -> Workload:

@@ -24,7 +24,6 @@ from rooflens.tools.device.benchmarks.runtime import OpenGpu
 from rooflens.tools.device.machine.model import Device
 from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.get_run import RunResult, get_run
-from rooflens.tools.list_devices import answer
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.run_peak_benchmarks import Target, choose, fresh, run_peak_benchmarks, stored_results
 from rooflens.tools.running import start as launch
@@ -205,12 +204,3 @@ def test_a_run_on_a_gpu_stores_what_is_right_and_tells_what_failed(
     assert (one["device_uuid"], one["gpu"], one["grid"], one["checked"]) == ("GPU-0b", "sm_90", None, "ok")
     assert {path.parent.name for path in peaks.files(store)} == {"nvidia-GPU-0b-MIG_disabled", "nvidia-GPU-0b"}
     assert any("Above theory" in note and "valu.i32" in note for note in peak_tables.notes(told["ceilings"], "full"))
-
-
-def test_list_devices_tells_which_ceilings_are_known(store: Store) -> None:
-    target, _ = choose(NODE, 0, ["valu.f32"])
-    peaks.save(store, [kept(target, "valu.f32"), kept(target, "sweep.f32", intensity=1.0)])
-    found = answer(store, NODE)
-    (known,) = found.ceilings_known
-    assert (known.gpu, known.device_uuid, known.count, known.workload) == ("sm_90", H200.uuid, 1, None)
-    assert all(call.tool != "run_peak_benchmarks" for call in found.next)

@@ -47,16 +47,6 @@ def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node
     assert all(3 <= of[c] < configurations[c] / 2 for c in of if c[0] != "rare"), of
     found = node.manifest(run.workload)
     assert found.sampled and found.multiplexed is None
-    whole = node.profile(*arguments(4), metrics=["SQ_WAVES"], launches=[1, 1000], name="whole")
-    assert not node.manifest(whole.workload).sampled
-
-
-def test_ranges_of_the_program_are_in_the_workload(node: Node) -> None:
-    run = node.has("1.3.2").profile(*arguments(4), metrics=[])
-    paths = Counter(path for (path,) in node.rows(run.workload, "path", table="ranges"))
-    assert paths == {f"step {n}{part}": 1 for n in range(4) for part in ("", "/forward", "/backward")}
-    within = node.rows(run.workload, "range_id IS NULL", table="dispatches", rest="WHERE kernel = 'rare'")
-    assert within == [(True,)]
 
 
 def test_an_older_version_counts_a_sample_too(node: Node) -> None:

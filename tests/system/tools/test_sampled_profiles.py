@@ -135,24 +135,6 @@ def test_every_tool_says_once_what_the_counters_stand_for(store: Store) -> None:
     assert part is not None and (part.counted, part.launches, part.time_pct) == (4, 14, 100.0)
 
 
-def test_points_and_the_list_call_configurations_alike(store: Store) -> None:
-    found = compute_roofline(store, "sampled", by="launch", detail="full", limit=9)
-    listed = records(list_workloads(store, "sampled", by="launch").table)
-    labels = {r["number"]: f"{r['kernel']} [{r['configuration']}]" for r in listed}
-    points = records(found.points)
-    assert {p["number"]: p["kernel"] for p in points}.items() <= labels.items() and len(points) > 4
-    assert sum("of the replays" in note for note in found.notes) == 1
-    assert not any("of the replays" in note for note in compute_roofline(store, "whole").notes)
-
-
-def test_the_list_of_a_workload_says_how_many_launches_were_counted(store: Store) -> None:
-    apart = records(list_workloads(store, "sampled", by="launch").table)
-    assert {r["kernel"].partition("(")[0]: r["counted"] for r in apart} == {
-        "hbm_copy": 2, UNCOUNTED: 0, "fp32_fma": 2, "yax": 2,
-    }  # fmt: skip
-    assert "counted" not in list_workloads(store, "whole").table.columns
-
-
 def test_evidence_in_sql_is_given_where_the_tables_have_such_a_row(store: Store) -> None:
     """The SQL table metrics is per kernel: it cannot give the figures of one of several configurations."""
     found = diagnose_bottleneck(store, "whole", by="launch", detail="full", top_n=9).kernels

@@ -3,8 +3,6 @@ would be. It makes up a copy, a call for each launch and a wait, where it is tol
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument
@@ -22,9 +20,8 @@ def _kinds(node: Node, workload: str | None) -> dict[str, int]:
     return dict(query_counters(node.store, sql, workload).table.rows)
 
 
-@pytest.mark.parametrize("version", ["0.4.0", "1.3.2"])
-def test_a_timeline_alone_is_one_run_without_counters(node: Node, version: str) -> None:
-    run = node.has(version).profile("--log", str(node.folder / "log"), metrics=["timeline"])
+def test_a_timeline_alone_is_one_run_without_counters(node: Node) -> None:
+    run = node.has("0.4.0").profile("--log", str(node.folder / "log"), metrics=["timeline"])
     assert run.state == "done", (run.problem, run.output)
     assert len((node.folder / "log").read_text().splitlines()) == 1
     held = node.manifest(run.workload)
@@ -49,14 +46,6 @@ def test_a_timeline_beside_counters_has_the_times_of_the_traced_run(node: Node) 
     assert copies and counted == copies
 
 
-def test_the_plan_prints_the_traced_run_for_other_machines() -> None:
-    found = plan_profile(None, "MI300X", ["timeline"])  # type: ignore[arg-type]
-    (command,) = found.commands
-    assert {"--runtime-trace", "--marker-trace", "--kernel-trace"} <= set(command.argv)
-    assert (found.application_runs, found.passes.rows, found.unsupported) == (1, [], {})
-    assert [call.tool for call in found.next][-1] == "import_profile"
-
-
 def test_the_plan_has_counters_and_timeline_and_no_metric_of_that_name() -> None:
     found = plan_profile(None, "MI300X", ["timeline", "overview"], detail="full")  # type: ignore[arg-type]
     alone = plan_profile(None, "MI300X", ["overview"], detail="full")  # type: ignore[arg-type]
@@ -77,9 +66,3 @@ def test_a_profiler_that_cannot_trace_says_what_to_do(gpu: str, profiler: str, s
     with pytest.raises(BadArgument) as told:
         plan_profile(None, gpu, ["timeline"], profiler=profiler)  # type: ignore[arg-type]
     assert said in told.value.fix
-
-
-def test_attaching_to_a_process_traces_it_too() -> None:
-    options: dict[str, Any] = {"pid": 4711, "metrics": ["timeline"]}
-    found = plan_profile(None, "MI300X", **options)  # type: ignore[arg-type]
-    assert {"--attach", "--runtime-trace"} <= set(found.commands[0].argv)

@@ -64,13 +64,6 @@ def test_a_timeline_with_launches_by_number_is_refused(node: Node) -> None:
         node.profile(metrics=["timeline", COUNTER], launches=[2, 5])
 
 
-def test_a_plan_for_another_machine_takes_nsight_systems() -> None:
-    found = plan_profile(None, "sm_90", ["timeline"], detail="full")  # type: ignore[arg-type]
-    (command,) = found.commands
-    assert command.argv[:4] == ["nsys", "profile", "--trace", "cuda,nvtx"] and command.argv[-1] == "./app"
-    assert [call.arguments["path"] for call in found.next] == ["rooflens_run/timing"]
-
-
 def test_a_plan_with_counters_says_that_both_are_imported_apart() -> None:
     found = plan_profile(None, "sm_90", ["timeline", "overview"], detail="full")  # type: ignore[arg-type]
     assert [command.argv[0] for command in found.commands] == ["nsys", "ncu"]

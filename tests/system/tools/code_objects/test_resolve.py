@@ -176,12 +176,6 @@ def test_a_newer_objdump_is_used_beside_an_old_one_whatever_it_is_called(tmp_pat
     assert disassemblers(installed)[0] == rocm
 
 
-def test_an_objdump_that_does_not_know_the_gpu_gives_way_to_one_that_does(tmp_path: Path, installed: Roots) -> None:
-    install(tmp_path / "bin" / "llvm-objdump-22", OLD)
-    install(tmp_path / "bin" / "llvm-objdump", NEW)
-    assert disassembled(installed, tmp_path).code[WAIT].text == "s_endpgm"
-
-
 def test_without_llvm_the_lines_are_still_told(tmp_path: Path, installed: Roots) -> None:
     assert disassemblers(installed) == []
     found = disassembled(installed, tmp_path)

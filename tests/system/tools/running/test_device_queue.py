@@ -24,16 +24,6 @@ def test_turns_go_in_order_of_arrival(tmp_path: Path) -> None:
     third.leave()
 
 
-def test_one_that_leaves_the_queue_holds_nobody_up(tmp_path: Path) -> None:
-    first, second, third = (QueuePlace(tmp_path, "gpu", f"run-{n}") for n in "abc")
-    assert first.ahead() == 0
-    second.leave()
-    assert third.ahead() == 1
-    first.leave()
-    assert third.ahead() == 0
-    third.leave()
-
-
 def test_devices_do_not_wait_for_each_other(tmp_path: Path) -> None:
     one, other = QueuePlace(tmp_path, "GPU-1/../x", "run-a"), QueuePlace(tmp_path, "GPU-2", "run-b")
     assert one.ahead() == other.ahead() == 0

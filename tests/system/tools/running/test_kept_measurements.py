@@ -13,7 +13,6 @@ from rooflens.tests.standins.ncu_processes import install
 from rooflens.tests.support.run_bench import Bench, gone
 from rooflens.tests.support.waiting import END_S, LONG_S
 from rooflens.tools.running import run_state as runs
-from rooflens.tools.running.child import programs
 from rooflens.tools.running.job import Step
 
 LAUNCHES = "import os, sys, time\nprint('LAUNCH one'); print('LAUNCH two'); print('PID', os.getpid(), flush=True)\n"
@@ -46,7 +45,7 @@ def _started(bench: Bench, run_id: str) -> int:
 
 def _limited(bench: Bench, step: Step) -> str:
     """A run that met its time limit after its program had launched kernels, however slow the machine is."""
-    for timeout_s in (2, 8, 32, 128):
+    for timeout_s in (3, 12, 48, 128):
         run = bench.begin(step, timeout_s=timeout_s)
         bench.end(run, within_s=2 * END_S)
         if "PID" in bench.log(run, "pass_1.out"):
@@ -121,16 +120,5 @@ def test_a_running_step_tells_which_launch_it_measures(patient: Bench, ncu: str)
     patient.until(lambda: "launch" in patient.state(run).activity)
     patient.until(lambda: patient.state(run).activity == "pass_1: launch 2 of 9 (two), 20 passes")
     assert patient.state(run).progress == pytest.approx(2 / 9)
-    runs.cancel(patient.store, patient.folder(run))
-    patient.end(run)
-
-
-def test_the_script_and_the_helper_of_a_profiler_are_no_part_of_the_program(patient: Bench, ncu: str) -> None:
-    run = patient.begin(_step(patient, ncu, [sys.executable, "-c", LAUNCHES + HOLD], "--csv"))
-    program, state = _started(patient, run), patient.state(run)
-    assert state.supervisor
-    assert [p.pid for p in programs(state.supervisor.pid, "ncu")] == [program]
-    everything = {p.pid for p in programs(state.supervisor.pid, "elsewhere")}
-    assert program in everything and len(everything) == 4, "script, ncu, helper, program"
     runs.cancel(patient.store, patient.folder(run))
     patient.end(run)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.tools.profiles.host import own_run
 from rooflens.tools.profiles.host.own_run import sampled_run
 from rooflens.tools.running import sampled_program
 from rooflens.tools.running.host_sampling import sampling_prefix
@@ -26,11 +25,6 @@ def work(seconds):
     while time.monotonic() < end:
         sum(range(1000))
 """
-
-
-def test_both_sides_name_the_files_alike() -> None:
-    names = ("SAMPLES", "LOG", "FACTS")
-    assert [getattr(sampled_program, name) for name in names] == [getattr(own_run, name) for name in names]
 
 
 def py_spy() -> str:
@@ -50,11 +44,6 @@ def test_a_program_keeps_its_streams_and_its_exit_status(tmp_path: Path, status:
     code = f"import sys; print('out'); print('err', file=sys.stderr); sys.exit({status})"
     ran = sampled(tmp_path, sys.executable, "-c", code)
     assert (ran.returncode, ran.stdout, ran.stderr) == (status, "out\n", "err\n")
-
-
-def test_a_program_that_a_signal_ends_is_reported_as_such(tmp_path: Path) -> None:
-    ran = sampled(tmp_path, sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
-    assert ran.returncode == -signal.SIGKILL
 
 
 def test_a_sampler_that_cannot_start_leaves_the_program_alone(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from rooflens.tests.made.cupti import END, START, Recording
-from rooflens.tools.compute_timeline import compute_timeline
 from rooflens.tools.query_counters import query_counters
 
 INNER = 5
@@ -21,7 +20,7 @@ def record(kit, folder, *, timeline: bool = True) -> None:
     subprocess.run(argv, env=env, capture_output=True, check=True, timeout=120)
 
 
-@pytest.mark.parametrize("version", [18, 24, 130000])
+@pytest.mark.parametrize("version", [18, 130000])
 def test_a_timeline_holds_calls_copies_fills_and_the_profilers_own_work(bench, kits, tmp_path, version):
     record(kits(version), tmp_path / "rec")
     done = bench.load(tmp_path / "rec")
@@ -129,11 +128,3 @@ def test_processes_with_one_id_on_two_ranks_keep_their_ranges_apart(bench):
     sql = "SELECT e.kind, e.rank, r.name FROM events e JOIN ranges r USING (range_id) ORDER BY ALL"
     found = query_counters(bench.store, sql, done.workload).table.rows
     assert found == [["api", 0, "of 0"], ["api", 1, "of 1"], ["kernel", 0, "of 0"], ["kernel", 1, "of 1"]]
-
-
-def test_the_timeline_tool_judges_it(bench, kit, tmp_path):
-    record(kit, tmp_path / "rec")
-    done = bench.load(tmp_path / "rec")
-    assert done.next[0].tool == "compute_timeline"
-    found = compute_timeline(bench.store, done.workload, steady=False)
-    assert found.verdict and {"h2d", "d2h", "p2p"} <= {cell for row in found.copies.rows for cell in row}

@@ -11,7 +11,7 @@ EVENTS = "duration_time,task-clock,page-faults:u,cycles"
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="needs perf of Linux")
-@pytest.mark.parametrize("form", [[], ["-x,"], ["-x;"], ["-j"], ["-r", "2"], ["-r", "2", "-x,"], ["-r", "2", "-j"]])
+@pytest.mark.parametrize("form", [[], ["-x;"], ["-r", "2", "-j"]])
 def test_what_the_real_perf_writes_is_read(bench, form):
     file = bench.folder / "real.txt"
     done = subprocess.run(
@@ -30,4 +30,4 @@ def test_what_the_real_perf_writes_is_read(bench, form):
     assert 1e5 < row["duration_ns"] < 5e9 and row["duration_ns"] == row["duration_time"]
     assert 1e5 < row["task-clock"] < 1e9 and row["page-faults"] > 10
     assert ("duration_time:error_pct" in row) == ("-r" in form)
-    assert row["kernel"] == ("real" if {"-x,", "-x;", "-j"} & set(form) else "sleep")
+    assert row["kernel"] == ("real" if {"-x;", "-j"} & set(form) else "sleep")

@@ -71,10 +71,10 @@ def test_a_grandchild_that_keeps_the_pipe_does_not_hold_us(machine: Any) -> None
     assert (answer.code, answer.out) == (0, "done\n") and time.monotonic() - start < END_S
 
 
+def test_a_missing_program_is_an_answer(tmp_path: Path) -> None:
+    assert "could not be started" in ask([str(tmp_path / "absent")], 1).failure
+
+
 def test_much_output_within_the_limit_is_whole(machine: Any) -> None:
     answer = ask([str(machine.program("many", "seq 1 20000"))], 20)
     assert answer.code == 0 and len(answer.out.splitlines()) == 20000
-
-
-def test_a_missing_program_is_an_answer(tmp_path: Path) -> None:
-    assert "could not be started" in ask([str(tmp_path / "absent")], 1).failure

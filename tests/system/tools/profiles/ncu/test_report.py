@@ -49,12 +49,6 @@ def test_a_folder_with_the_three_forms_of_one_run_is_read_once(bench, recorded):
     assert sum("repeats the launches of" in note for note in done.notes) == 1
 
 
-def test_a_packed_report_is_read_like_the_plain_one(bench, recorded, tmp_path):
-    (tmp_path / "small.ncu-rep.gz").write_bytes(gzip.compress((recorded / "small.ncu-rep").read_bytes()))
-    packed, plain = bench.load(tmp_path / "small.ncu-rep.gz"), bench.load(recorded / "small.ncu-rep")
-    assert (packed.format, packed.dispatches, packed.counters) == ("ncu", plain.dispatches, plain.counters)
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_report_with_random_bytes_inside_never_ends_this_process(bench, recorded, tmp_path, seed):
     spoiled = bytearray((recorded / "small.ncu-rep").read_bytes())

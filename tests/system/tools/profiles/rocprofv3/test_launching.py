@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from rooflens.tests.standins import application
@@ -58,13 +57,6 @@ def test_a_database_tells_the_ranges_and_which_of_them_launched_what(bench, coll
     assert launched == ["step/forward", "step/forward/block/1", "step/backward", None] * 2
     assert any("8 roctx; 6 device events" in note for note in done.notes)
     assert not done.warnings
-
-
-def test_a_profile_without_ranges_says_nothing_of_them(bench, collect):
-    done = bench.load(collect("--kernel-trace", "--output-format", "rocpd"))
-    assert bench.rows(done, "ranges") == [] and not any("ranges" in note for note in done.notes)
-    with pytest.raises(duckdb.BinderException):
-        bench.column(done, "dispatches", "range_id")
 
 
 def test_with_calls_traced_the_call_on_the_host_tells_the_range(bench, shared, tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from rooflens.analysis.base.problems import MissingTool
 from rooflens.tests.support.cupti_kit import compiler, wheels
 from rooflens.tools.running.drivers.cupti import build
-from rooflens.tools.running.drivers.cupti.build import cupti_candidates, python_of, recorder, times
+from rooflens.tools.running.drivers.cupti.build import cupti_candidates, python_of, recorder
 
 
 def put(path: Path, text: str = "") -> Path:
@@ -144,16 +144,6 @@ def test_a_library_that_lacks_a_function_is_an_error_here_not_in_the_program(tmp
     with pytest.raises(MissingTool, match=r"undefined|libcupti"):
         recorder(str(python), cache=tmp_path / "cache")
     assert not list((tmp_path / "cache").iterdir())
-
-
-def test_the_step_is_the_program_itself_with_three_variables(tmp_path, kit, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    python = str(kit.library.parents[3].parent / "python")
-    step = times([python, "train.py"], "/out")
-    assert (step.name, step.argv) == ("timing", (python, "train.py"))
-    assert step.env["ROOFLENS_RECORD_DIR"] == "/out/timing"
-    assert Path(step.env["CUDA_INJECTION64_PATH"]).parent == tmp_path / "rooflens" / "cupti"
-    assert step.env["NVTX_INJECTION64_PATH"] == str(kit.library.resolve())
 
 
 def test_the_interpreter_of_a_command_is_found(tmp_path, monkeypatch):
