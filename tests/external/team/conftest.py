@@ -131,20 +131,13 @@ def postgres() -> Iterator[str]:
 def _new_database(postgres: str, template: str = "template1") -> str:
     """A new database, as a copy of another one: its connection string."""
     name = f"d{uuid4().hex[:12]}"
-    _execute(f"dbname=postgres {postgres}", f"CREATE DATABASE {name} TEMPLATE {template}", transaction=False)
+    _execute(f"dbname=postgres {postgres}", f"CREATE DATABASE {name} TEMPLATE {template}")
     return f"dbname={name} {postgres}"
 
 
-def _execute(database: str, statement: str, *, transaction: bool = True) -> None:
+def _execute(database: str, statement: str) -> None:
     """Let PostgreSQL execute a statement."""
-    import duckdb
-
-    from rooflens.analysis.store.remote.extensions import load
-
-    with duckdb.connect() as con:
-        load(con, ["postgres_scanner"])
-        con.execute(f"ATTACH '{database}' AS pg (TYPE postgres)")
-        con.execute("CALL postgres_execute('pg', $1, use_transaction => $2)", [statement, transaction])
+    subprocess.run([postgres_program("psql"), "-qX", "-d", database, "-c", statement], check=True, capture_output=True)
 
 
 @pytest.fixture
