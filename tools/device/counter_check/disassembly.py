@@ -94,7 +94,7 @@ def _plain_code(body: str) -> DisassembledKernel | None:
 def code_quantities(folder: Path, launches: Iterable[KnownLaunch]) -> dict[str, dict[str, float]]:
     """Return per kernel what its code implies for a launch: instructions of all waves, branches, merged accesses."""
     kernels = list(launches)
-    sources = {launch.source: read(folder / f"{launch.source}.bin") for launch in kernels}
+    sources = {source: read(folder / f"{source}.bin") for source in {launch.source for launch in kernels}}
     quantities = {}
     for launch in kernels:
         code = sources[launch.source].get(launch.name)
