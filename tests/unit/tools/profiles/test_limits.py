@@ -44,20 +44,20 @@ def wide_page(file, rows, columns=3000):
 
 
 def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon):
-    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 3000, ["oops"] * 3000]))
-    assert done.counters == 3000
+    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 1000, ["oops"] * 1000], 1000))
+    assert done.counters == 1000
     assert bench.column(done, "counters", '"smsp__inst_00000.sum"') == [1.0, None]
     (said,) = [w for w in done.warnings if "'oops'" in w]
-    assert "smsp__inst_00000.sum" in said and "2999 more" in said
+    assert "smsp__inst_00000.sum" in said and "999 more" in said
 
 
 def test_text_and_infinities_in_a_wide_workload_cost_no_more_than_numbers(bench, soon):
-    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(1500)}
-    columns |= {f"SQ_C{i}_X": ["Infinity", i] for i in range(600)}
+    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(400)}
+    columns |= {f"SQ_C{i}_X": ["Infinity", i] for i in range(150)}
     done = bench.load(bench.workload(SQ_WAVES=[16, 17], **columns))
     assert len([w for w in done.warnings if "'oops'" in w]) == size_limits.NAMED_COLUMNS
-    assert any("1492 more columns" in w for w in done.warnings)
-    assert bench.rows(done, "counter_instances", "count(*)") == [(1500,)]
+    assert any("392 more columns" in w for w in done.warnings)
+    assert bench.rows(done, "counter_instances", "count(*)") == [(400,)]
     assert bench.column(done, "counters", '"SQ_C7_X"') == [None, 7.0]
     assert sum("infinite" in w for w in done.warnings) == size_limits.NAMED_COLUMNS + 1
 
@@ -67,7 +67,7 @@ def test_more_columns_than_a_profile_has_are_refused(bench, soon):
         bench.load(wide_page(bench.folder / "page.csv", [["1"] * 9000], 9000))
 
 
-@pytest.mark.parametrize("runs", [20_000, 60_000])
+@pytest.mark.parametrize("runs", [2_000, 60_000])
 def test_runs_without_anything_cost_next_to_nothing(bench, soon, runs):
     file = bench.folder / "1_results.json"
     file.write_text('{"rocprofiler-sdk-tool": [' + ",".join(["{}"] * runs) + "]}")
@@ -79,7 +79,7 @@ def test_runs_without_anything_cost_next_to_nothing(bench, soon, runs):
 def test_runs_without_anything_beside_one_with_launches_are_left_out(bench, soon):
     file = Writer(bench.folder).json("4711_results.json", RUN)
     whole = json.loads(file.read_text())
-    whole["rocprofiler-sdk-tool"] += [{}] * 20_000
+    whole["rocprofiler-sdk-tool"] += [{}] * 2_000
     file.write_text(json.dumps(whole))
     assert bench.load(file).dispatches == 3
 
@@ -147,7 +147,7 @@ def test_a_report_full_of_holes_is_refused_at_once(bench, soon):
     ids=["giant text", "another function", "endless count", "endless join"],
 )  # fmt: skip
 def test_a_view_without_measure_is_refused_soon(bench, soon, monkeypatch, name, view):
-    monkeypatch.setattr(size_limits, "DATABASE_PATIENCE_S", 0.5)
+    monkeypatch.setattr(size_limits, "DATABASE_PATIENCE_S", 0.2)
     file = write_rocpd(bench.folder / "1_results.db", run(*repeated(9, Launch("k"), X_A=[1.0] * 9)))
     con = sqlite3.connect(file)
     (table,) = con.execute(
@@ -171,7 +171,7 @@ def test_names_of_tables_that_are_no_text_are_told(bench):
         bench.load(file)
 
 
-@pytest.mark.parametrize("step", range(0, 24, 6))
+@pytest.mark.parametrize("step", [0, 18])
 def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     spoilt = bytearray(file.read_bytes())
@@ -209,7 +209,7 @@ def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
 
 
 @pytest.mark.parametrize("file", ["/proc/kmsg", "/dev/zero", "/dev/null"])
-@pytest.mark.parametrize("format", ["auto", "rocprofv3", "ncu", "perf", "rocprof-compute"])
+@pytest.mark.parametrize("format", ["auto", "ncu"])
 def test_a_file_of_the_kernel_is_refused_at_once(bench, soon, file, format):
     if not Path(file).exists():
         pytest.skip(f"needs {file}")
@@ -219,7 +219,7 @@ def test_a_file_of_the_kernel_is_refused_at_once(bench, soon, file, format):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "kernel"])
-@pytest.mark.parametrize("name", ["1_results.db", "1_results.json", "x.ncu-rep", "stat.txt", "pmc_perf.csv"])
+@pytest.mark.parametrize("name", ["1_results.db", "x.ncu-rep", "pmc_perf.csv"])
 def test_what_is_no_file_is_refused_at_once_whatever_it_is_called(bench, soon, monkeypatch, kind, name):
     (bench.folder / "p").mkdir()
     monkeypatch.chdir(bench.folder / "p")  # the name of a socket must be short

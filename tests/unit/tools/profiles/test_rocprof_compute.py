@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.list_workloads import list_workloads
 
 
 def test_single_replays_without_a_joined_file_are_joined_by_key(bench, shared):
     folder = bench.folder / "vcopy" / "MI350"
-    shutil.copytree(shared / "workloads" / "vcopy" / "MI350", folder)
-    joined = bench.load(folder)
-    (folder / "pmc_perf.csv").unlink()
-    single = bench.load(folder)
+    shutil.copytree(shared / "workloads" / "vcopy" / "MI350", folder, ignore=shutil.ignore_patterns("pmc_perf.csv"))
+    whole, single = stored(bench.store, shared / "workloads" / "vcopy" / "MI350"), bench.load(folder)
+    joined = single.model_copy(update={"workload": whole.id})
     assert single.passes == 13 and single.passes_unmatched == 0 and single.dispatches == 3
-    plain = [c for c in bench.manifest(joined).counters if "@" not in c]
+    plain = [c for c in whole.counters if "@" not in c]
     assert set(plain) <= set(bench.manifest(single).counters)
     columns = ", ".join(f'"{counter}"' for counter in plain)
     assert bench.rows(joined, "counters", columns) == bench.rows(single, "counters", columns)
