@@ -176,11 +176,6 @@ def test_copies_behind_kernels_are_neither_idle_nor_exposed() -> None:
     assert total.exposed_copies == 0
 
 
-def test_imbalance_names_the_rank_that_waits() -> None:
-    _, found = analysed_case("unbalanced")
-    assert any("rank 0 computes" in e and "the mean of 2 ranks" in e for e in found.findings[0].evidence)
-
-
 def test_imbalance_of_devices_without_ranks_names_both(tmp_path: Path) -> None:
     made = unbalanced()
     for event in made.events:
@@ -191,7 +186,7 @@ def test_imbalance_of_devices_without_ranks_names_both(tmp_path: Path) -> None:
 
 def test_waits_count_in_all_windows_however_many(tmp_path: Path) -> None:
     shares = []
-    for steps in (20, 80):
+    for steps in (5, 20):
         made = Made()
         for step in range(steps):
             t = step * MS
