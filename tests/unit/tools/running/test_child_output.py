@@ -8,14 +8,6 @@ from rooflens.tools.running.child import Capture
 from rooflens.tools.running.command import HIDDEN
 
 
-def test_short_output_is_kept_as_it_is(tmp_path: Path) -> None:
-    capture = Capture(tmp_path / "log", [])
-    for piece in (b"one ", b"", b"two\xff"):
-        capture.feed(piece)
-    capture.save()
-    assert (tmp_path / "log").read_text() == "one two\ufffd"
-
-
 def test_of_long_output_beginning_and_end_are_kept_and_the_gap_is_counted(tmp_path: Path) -> None:
     capture = Capture(tmp_path / "log", [])
     text = b"".join(f"{n:09d}\n".encode() for n in range(100_000))

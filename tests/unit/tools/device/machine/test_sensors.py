@@ -47,18 +47,15 @@ def card(tmp_path: Path) -> Card:
     return Card(tmp_path)
 
 
-def test_an_amd_card_tells_clocks_power_heat_and_use(card: Card) -> None:
+def test_an_amd_card_tells_clocks_power_heat_and_use_and_without_hwmon_the_marked_level(card: Card) -> None:
+    card.write("pp_dpm_sclk", "0: 500Mhz\n1: 1700Mhz *\n")
+    card.write("pp_dpm_mclk", "0: 400Mhz *\n1: 1600Mhz\n")
+    assert card.read() == SensorReading(clock_mhz=1700.0, memory_clock_mhz=400.0)
     for name, value in (("freq1", 1_700_000_000), ("freq2", 1_600_000_000), ("temp1", 41_000), ("temp2", 63_000)):
         card.write(f"hwmon/hwmon3/{name}_input", f"{value}\n")
     card.write("hwmon/hwmon3/power1_average", "285000000\n")
     card.write("gpu_busy_percent", "97\n")
     assert card.read() == SensorReading(1700.0, 1600.0, 285.0, 63.0, 97.0, None)
-
-
-def test_without_hwmon_the_marked_level_is_the_clock(card: Card) -> None:
-    card.write("pp_dpm_sclk", "0: 500Mhz\n1: 1700Mhz *\n")
-    card.write("pp_dpm_mclk", "0: 400Mhz *\n1: 1600Mhz\n")
-    assert card.read() == SensorReading(clock_mhz=1700.0, memory_clock_mhz=400.0)
 
 
 def test_garbage_and_silence_are_null(card: Card, tmp_path: Path) -> None:
