@@ -42,7 +42,9 @@ def test_a_rocprofv3_without_a_version_text_is_dated_by_its_options(
     assert (found.version, found.definitions) == (version, schema)
 
 
-def test_formats_are_those_of_the_help() -> None:
+def test_formats_and_sampling_are_those_of_the_help() -> None:
+    assert not features(BASE, "").pc_sampling
+    assert features(f"{BASE} --pc-sampling-beta-enabled --pc-sampling-interval", "").pc_sampling
     assert features(BASE, "").formats == ("csv", "json", "pftrace", "otf2")
     assert features(BASE.replace("otf2}", "otf2,rocpd}"), "").formats[-1] == "rocpd"
 
