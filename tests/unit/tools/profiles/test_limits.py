@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import socket
 import sqlite3
@@ -74,14 +73,6 @@ def test_runs_without_anything_cost_next_to_nothing(bench, soon, runs):
     with pytest.raises(BadInput, match="no kernel launches|more than 50,000 processes"):
         bench.load(file)
     assert bench.is_clean()
-
-
-def test_runs_without_anything_beside_one_with_launches_are_left_out(bench, soon):
-    file = Writer(bench.folder).json("4711_results.json", RUN)
-    whole = json.loads(file.read_text())
-    whole["rocprofiler-sdk-tool"] += [{}] * 2_000
-    file.write_text(json.dumps(whole))
-    assert bench.load(file).dispatches == 3
 
 
 def test_a_file_of_hundreds_of_processes_is_read_and_one_of_thousands_refused(bench, soon):

@@ -58,7 +58,8 @@ def test_non_finite_numbers_become_null() -> None:
 
 def test_an_answer_over_the_cap_is_cut_and_says_how_to_go_on() -> None:
     document = render.fit_answer(_answer(5_000, "y" * 30), "compute_metrics", {"workload": "w", "offset": 10})
-    big = document.result
+    big, small = document.result, _answer(3)
+    assert render.fit_answer(small, "compute_metrics", {}).result is small
     assert isinstance(big, Answer)
     kept = len(big.table.rows)
     assert len(json.dumps(document.content)) <= render.CHARACTERS
@@ -110,9 +111,9 @@ def test_kernels_in_findings_and_in_tables_have_the_same_short_names() -> None:
     assert render.structured_content(result)["kernels"][1]["kernel"] == names[1]
 
 
-def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with() -> None:
-    result = _Rows(table=table({"kernel": None}, [[MONSTER.format("FillFunctor")]]))
-    assert MONSTER.format("FillFunctor") in render.text(result)
+def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with_and_six_digits() -> None:
+    words = render.text(_Rows(table=table({"kernel": None, "v": None}, [[MONSTER.format("FillFunctor"), 0.123456789]])))
+    assert MONSTER.format("FillFunctor") in words and "0.123457" in words
 
 
 class _Script(Result):

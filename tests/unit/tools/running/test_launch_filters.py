@@ -23,4 +23,4 @@ def test_expressions_that_would_abort_the_profiler_are_refused(pattern: str) -> 
 def test_launch_ranges_count_from_one_and_do_not_run_backwards(launches: list[int]) -> None:
     with pytest.raises(BadArgument, match="is not a valid range"):
         launch_range(launches)
-    assert launch_range([2, 2]) == (2, 2)
+    assert launch_range([2, 2]) == (2, 2) and launch_range(5) is launch_range(None) is None
