@@ -81,8 +81,10 @@ def test_groups_of_other_ranks_are_not_compared(tmp_path: Path) -> None:
     assert (row["calls"], row["transfer_ns"], row["waited_ns"]) == (2, 40 * US, 20 * US)
 
 
-def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> None:
+def test_different_numbers_of_collectives_are_not_matched_and_texts_that_state_none_ignored(tmp_path: Path) -> None:
     made = Made()
+    for text in ("", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"):
+        made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
     collective(made, 0, 0, 10)
     collective(made, 0, 50, 10)
     collective(made, 1, 0, 40)
@@ -90,13 +92,6 @@ def test_different_numbers_of_collectives_are_not_matched(tmp_path: Path) -> Non
     assert (row["calls"], row["waited_ns"], row["status"]) == (3, None, "suspect") and "different numbers" in str(
         row["reason"]
     )
-
-
-def test_texts_that_state_no_collective_are_ignored(tmp_path: Path) -> None:
-    made = Made()
-    for text in ("", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"):
-        made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)
-    assert analysed(tmp_path, made) == []
 
 
 DOUBTED: list[tuple[dict[str, Any], str, str]] = [
