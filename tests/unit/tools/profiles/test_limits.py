@@ -91,21 +91,14 @@ def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):
         bench.load(Writer(bench.folder).counters("1", run(*launches)))
 
 
-def test_an_event_of_its_own_for_every_run_of_perf_is_refused(bench, soon):
+def test_listings_of_perf_with_too_much_text_too_many_events_or_one_for_every_run_are_refused(bench, soon):
     file = bench.folder / "stat.txt"
     file.write_text("".join(f"# started on now\n5,,e{i},100,100.00,,\n5,,cycles,100,100.00,,\n" for i in range(6000)))
     with pytest.raises(BadInput, match="events in 6,000 runs"):
         bench.load(file)
-
-
-def test_a_huge_listing_of_perf_is_refused(bench, soon):
-    (bench.folder / "big.txt").write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
+    file.write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
     with pytest.raises(LimitExceeded, match="larger than 16 MiB"):
-        bench.load(bench.folder / "big.txt")
-
-
-def test_tens_of_thousands_of_events_in_one_run_of_perf_end_soon(bench, soon):
-    file = bench.folder / "stat.txt"
+        bench.load(file)
     file.write_text("".join(f"5,,e{i},100,100.00,,\n" for i in range(40_000)))
     with pytest.raises(BadInput, match="40,000 events"):
         bench.load(file)
@@ -176,7 +169,7 @@ def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
         assert bench.is_clean()
 
 
-def test_a_value_in_a_database_that_is_no_number_is_told(bench):
+def test_numbers_with_underscores_are_told_and_a_file_full_of_them_is_refused(bench):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     con = sqlite3.connect(file)
     (table,) = con.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_pmc_event_0%'").fetchone()
@@ -186,12 +179,6 @@ def test_a_value_in_a_database_that_is_no_number_is_told(bench):
     done = bench.load(file)
     assert bench.column(done, "counters", "X_A") == [1.0, None, 3.0]
     assert any("not finite numbers" in w for w in done.warnings)
-
-
-# -- numbers that are none ------------------------------------------------------------------------------------------
-
-
-def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
     with pytest.raises(BadInput, match="numbers with underscores"):
         bench.load(bench.workload(SQ_WAVES=[f"1_{i:03d}" for i in range(200)]))
 

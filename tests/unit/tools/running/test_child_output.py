@@ -18,9 +18,6 @@ def test_of_long_output_beginning_and_end_are_kept_and_the_gap_is_counted(tmp_pa
     told = kept.split("[... ")[1].split(" bytes")[0]
     gap = int(told.replace(",", ""))
     assert len(kept) - len(f"\n[... {told} bytes omitted ...]\n") + gap == len(text)
-
-
-def test_one_giant_piece_is_cut_too(tmp_path: Path) -> None:
     capture = Capture(tmp_path / "log", [])
     capture.feed(b"a" * 5_000_000 + b"end")
     assert len(capture.text) < 160_000 and capture.text.endswith("end")

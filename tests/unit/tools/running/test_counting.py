@@ -167,16 +167,13 @@ def test_a_default_run_takes_three_times_the_program_and_says_what_the_rest_woul
     assert needed and int(needed[1]) > 3 * 26
 
 
-def test_what_covers_the_time_within_the_usual_budget_is_counted_more_than_once(run: Run) -> None:
+def test_a_filter_lets_no_other_kernel_pass_and_few_kernels_are_counted_more_than_once(run: Run) -> None:
     launches = run.launches()
     longest = max(launches.configurations, key=lambda c: c.total_ns)
     (step,) = run.planned(kernel=f"^{re.escape(longest.kernel)}$")["steps"]
     assert int(option(step, "--launch-count")) > 1
-
-
-def test_the_filter_lets_no_other_kernel_pass(run: Run) -> None:
     (step,) = run.planned(kernel="layer_norm|flash")["steps"]
-    kernels, _ = counted(step, run.launches())
+    kernels, _ = counted(step, launches)
     assert kernels and all(re.search("layer_norm|flash", k) for k in kernels)
     assert option(step, "--kernel-name-base") == option(step, "--print-kernel-base") == "mangled"
 

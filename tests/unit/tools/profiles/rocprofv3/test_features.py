@@ -57,11 +57,6 @@ def test_kernel_replay_needs_its_beta_switch_and_the_mode_where_there_is_one() -
     assert both == ("--replay-mode", "kernel", *switch)
 
 
-def test_a_script_from_before_json_input_is_refused() -> None:
-    with pytest.raises(MissingTool, match=r"too old.*--output-format"):
-        features("-i --input --kernel-trace --output-file --output-directory", "")
-
-
 @pytest.mark.parametrize(
     ("version", "sdk", "schema", "rocpd"),
     [
@@ -85,3 +80,5 @@ def test_a_version_of_rocm_or_of_the_sdk_stands_for_features(
 def test_versions_that_cannot_be_driven_are_refused(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         features_of(version)
+    with pytest.raises(MissingTool, match=r"too old.*--output-format"):
+        features("-i --input --kernel-trace --output-file --output-directory", "")
