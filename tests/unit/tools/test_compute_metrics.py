@@ -112,7 +112,7 @@ def test_words_of_the_field_are_answered_with_the_metrics_that_fit(samples: Stor
     assert "'achieved occupancy'" in refused.value.text and "hbm.bw_gbs" in refused.value.text
 
 
-def test_a_preset_lists_zeros_and_gaps_by_name_and_full_or_their_names_have_them_as_rows(samples: Store) -> None:
+def test_a_preset_lists_zeros_and_gaps_by_name_and_rows_have_them_if_asked_for(samples: Store) -> None:
     short, full = (compute_metrics(samples, "yax_before", detail=detail) for detail in ("summary", "full"))
     names = {r["name"] for r in records(short.table)}
     folded = {*short.zeros, *(name for group in short.without_value.values() for name in group)}

@@ -81,7 +81,7 @@ def test_groups_of_other_ranks_are_not_compared(tmp_path: Path) -> None:
     assert (row["calls"], row["transfer_ns"], row["waited_ns"]) == (2, 40 * US, 20 * US)
 
 
-def test_different_numbers_of_collectives_are_not_matched_and_texts_that_state_none_ignored(tmp_path: Path) -> None:
+def test_different_numbers_of_collectives_are_not_matched_and_odd_texts_ignored(tmp_path: Path) -> None:
     made = Made()
     for text in ("", "[]", "{", '{"collective": 5}', '{"ranks": 2}', "null"):
         made.add("kernel", "ncclDevKernel_Generic", 0, 10 * US, device_id=0, stream=1, arguments=text)

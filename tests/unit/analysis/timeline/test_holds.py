@@ -25,7 +25,7 @@ def idle_ms(tmp_path: Path, made: Made) -> dict[str, float]:
     return {idle.cause: idle.ns / 1e6 for idle, _ in analysed.causes}
 
 
-def test_a_wait_that_ends_in_a_gap_explains_it_and_longer_ones_records_and_others_do_not(tmp_path: Path) -> None:
+def test_a_wait_of_the_device_that_ends_in_a_gap_explains_it_and_others_do_not(tmp_path: Path) -> None:
     made = queued_work()
     for i in range(1, 11):
         t = i * 5 * MS

@@ -62,7 +62,7 @@ def host_of(store: Store, made: Made) -> HostFindings:
     return host
 
 
-def test_a_gap_is_charged_to_what_the_launching_thread_did_and_allocations_to_their_code(store):
+def test_a_gap_is_charged_to_what_the_launching_thread_did_in_it_and_for_what(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
     made.host("hipMalloc", 30 * MS, 40 * MS)

@@ -50,7 +50,7 @@ def test_launches_without_execution_are_counted_and_located(tmp_path: Path, miss
     assert all("lost_launches" in (f["reason"] or "") for f in analysed.figures if f["value"] is not None)
 
 
-def test_launches_within_others_and_those_that_a_capture_only_records_are_not_missing(tmp_path: Path) -> None:
+def test_launches_within_others_and_those_that_a_capture_records_are_not_missing(tmp_path: Path) -> None:
     made = busy(20)
     for i in range(20):
         made.host("hipExtModuleLaunchKernel", i * MS + US, i * MS + 2 * US)

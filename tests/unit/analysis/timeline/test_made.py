@@ -171,7 +171,7 @@ def test_verdict_and_shares_are_those_of_the_cause_that_was_built_in(case: str) 
             assert gain.expected is None or gain.upper is None or gain.expected <= gain.upper + 1e-9
 
 
-def test_copies_behind_kernels_are_neither_idle_nor_exposed_and_calls_within_calls_count_once() -> None:
+def test_copies_behind_kernels_are_not_idle_and_calls_within_calls_count_once() -> None:
     # Of each 405 us, 200 of hipMalloc and the 100 of hipFree that follow the kernel.
     assert shares(analysed_case("allocation")[1])["allocation"] == pytest.approx(100 * 300 / 405, abs=1)
     total = analysed_case("overlapped")[1].total
@@ -205,7 +205,7 @@ def test_waits_count_in_all_windows_however_many(tmp_path: Path) -> None:
     assert shares[0] and shares[1] == pytest.approx(shares[0])
 
 
-def test_the_bound_of_communication_is_that_of_even_ranks_and_it_is_no_evidence_of_computing() -> None:
+def test_the_bound_of_communication_is_that_of_even_ranks_and_it_is_no_computing() -> None:
     """10 and 2 ms of computing in steps of 10.5: evened out, each would take 6."""
     _, found = analysed_case("unbalanced")
     assert found.verdict.share_pct == pytest.approx(80.8, abs=0.5)

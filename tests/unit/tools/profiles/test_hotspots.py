@@ -51,7 +51,7 @@ def test_a_count_that_cannot_be_is_left_out_and_said(con, out):
     assert [note.code for note in warnings] == ["samples_left_out"] and "4" in warnings[0].text
 
 
-def test_hidden_characters_do_not_reach_the_store_and_two_spellings_of_a_path_are_one_file(con, out):
+def test_hidden_characters_are_not_stored_and_two_spellings_of_a_path_are_one_file(con, out):
     code = {"instruction": "'LDG' || chr(27) || '[31m' || chr(8238) || 'R1'", "source_line": "3"}
     paths = ("/s/./a", "/s/a")
     found = [sample(n, 1, source_file=f"'{path}' || chr(10) || '.cu'", **code) for n, path in enumerate(paths)]

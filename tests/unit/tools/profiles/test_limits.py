@@ -91,7 +91,7 @@ def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):
         bench.load(Writer(bench.folder).counters("1", run(*launches)))
 
 
-def test_listings_of_perf_with_too_much_text_too_many_events_or_one_for_every_run_are_refused(bench, soon):
+def test_listings_of_perf_with_too_much_text_or_too_many_events_are_refused(bench, soon):
     file = bench.folder / "stat.txt"
     file.write_text("".join(f"# started on now\n5,,e{i},100,100.00,,\n5,,cycles,100,100.00,,\n" for i in range(6000)))
     with pytest.raises(BadInput, match="events in 6,000 runs"):

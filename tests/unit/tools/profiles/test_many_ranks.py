@@ -54,7 +54,7 @@ def test_sizes_in_names_are_no_ranks_and_those_from_zero_are(tmp_path: Path) -> 
     assert [u.place.rank for u in units_of(tmp_path)] == [0, 512, 1024]
 
 
-def test_several_processes_that_claim_rank_zero_or_contradict_their_name_have_no_rank() -> None:
+def test_processes_that_all_claim_rank_zero_or_contradict_their_name_have_no_rank() -> None:
     assert place_of_name(Path("out/node01_3_4711"), pid=12) == ProcessPlace()
     places, (warning,) = settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(0, "a", 2)])
     assert [p.rank for p in places] == [None, None] and "unknown" in warning.text

@@ -72,7 +72,7 @@ def test_zero_requests_of_rdna_4_are_doubted_as_its_counters_can_stand_still(tmp
     assert set(warnings) == {"not_counted"}
 
 
-def test_fetch_size_of_rdna_4_is_no_figure_and_waves_without_vector_instructions_a_warning(tmp_path: Path) -> None:
+def test_fetch_size_of_rdna_4_is_no_figure_and_waves_that_compute_nothing_a_warning(tmp_path: Path) -> None:
     """The size is made of the counters of sizes, which are 0; and the waves are those of the grid, of 32 work-items."""
     counters = {"FETCH_SIZE": 0, "SQ_WAVES": GRID / 32, "SQ_INSTS_VALU": 0}
     (read,), warnings = figures(tmp_path, "gfx1201", counters, ["hbm.read_bytes"])

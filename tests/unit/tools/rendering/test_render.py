@@ -111,7 +111,7 @@ def test_kernels_in_findings_and_in_tables_have_the_same_short_names() -> None:
     assert render.structured_content(result)["kernels"][1]["kernel"] == names[1]
 
 
-def test_rows_of_a_callers_own_query_keep_the_names_that_it_can_compare_with_and_six_digits() -> None:
+def test_rows_of_a_callers_own_query_keep_their_names_and_six_digits() -> None:
     words = render.text(_Rows(table=table({"kernel": None, "v": None}, [[MONSTER.format("FillFunctor"), 0.123456789]])))
     assert MONSTER.format("FillFunctor") in words and "0.123457" in words
 

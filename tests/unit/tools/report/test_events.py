@@ -35,7 +35,7 @@ def made() -> Made:
     return timeline
 
 
-def test_every_event_comes_back_in_its_lane_and_work_is_paired_with_the_call_that_started_it(tmp_path: Path) -> None:
+def test_every_event_comes_back_in_its_lane_and_work_is_paired_with_its_call(tmp_path: Path) -> None:
     store = Store(tmp_path)
     manifest = publish(store, made())
     drawn = events(store, manifest.id, 100)

@@ -167,7 +167,7 @@ def test_a_default_run_takes_three_times_the_program_and_says_what_the_rest_woul
     assert needed and int(needed[1]) > 3 * 26
 
 
-def test_a_filter_lets_no_other_kernel_pass_and_few_kernels_are_counted_more_than_once(run: Run) -> None:
+def test_a_filter_lets_no_other_kernel_pass_and_few_are_counted_more_than_once(run: Run) -> None:
     launches = run.launches()
     longest = max(launches.configurations, key=lambda c: c.total_ns)
     (step,) = run.planned(kernel=f"^{re.escape(longest.kernel)}$")["steps"]

@@ -62,7 +62,7 @@ def test_an_address_with_a_login_is_neither_passed_nor_shown() -> None:
     assert secrets(found, {}) == [found["UV_INDEX_URL"]]
 
 
-def test_secrets_of_the_caller_are_hidden_the_longest_first_and_short_or_plain_values_are_not() -> None:
+def test_secrets_of_the_caller_are_hidden_the_longest_first_and_plain_values_are_not() -> None:
     given = {"HF_TOKEN": "hf_abcdefgh", "N": "1024", "A_KEY": "abc"}
     assert secrets({}, given) == ["hf_abcdefgh"]
     hidden = secrets({"A_TOKEN": "abcdef", "B_TOKEN": "abcdefghij"}, {})

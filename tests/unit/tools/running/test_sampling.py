@@ -55,7 +55,7 @@ def test_numbers_are_written_as_rocprofv3_reads_them(numbers: tuple[int, ...], t
     assert number_ranges(numbers) == text
 
 
-def test_a_pattern_finds_exactly_the_names_that_it_was_made_from_and_long_ones_by_their_beginning() -> None:
+def test_a_pattern_finds_exactly_its_names_and_long_ones_by_their_beginning() -> None:
     pattern = exact_names_pattern(NAMES)
     for name in NAMES:
         assert re.search(pattern, name)

@@ -91,7 +91,7 @@ def stored(
     return con
 
 
-def test_lines_are_kept_where_the_file_can_be_read_and_without_python_nothing_is_said(tmp_path: Path) -> None:
+def test_lines_are_kept_where_files_can_be_read_and_without_python_nothing_is_said(tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text("import x\nloss = model(batch).item()\n")
     writer = Writer().sample(10, frame("<module>", str(source), 2)).sample(30)

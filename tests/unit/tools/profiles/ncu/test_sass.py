@@ -42,7 +42,7 @@ def test_a_value_loaded_at_the_end_of_a_loop_is_waited_for_at_its_start():
     assert waits(found) == {1: [0, 2]}
 
 
-def test_what_a_branch_never_reaches_is_not_waited_for_and_a_jump_does_not_fall_through():
+def test_what_a_branch_or_a_jump_never_reaches_is_not_waited_for():
     found = code("@P0 BRA 0x7f0000001030", "LDG.E R4, desc[UR4][R2.64]", "EXIT", "FADD R8, R8, R4")
     assert waits(found) == {}
     found = code("LDG.E R4, desc[UR4][R2.64]", "BRA 0x7f0000001030", "FADD R1, R4, R4", "FADD R2, R4, R4")

@@ -40,7 +40,7 @@ def holds_canary(bench, done=None):
     return any(b"canary" in part for part in parts)
 
 
-def test_the_environment_of_the_process_stays_in_the_database_and_triggers_do_not_fire(bench, database):
+def test_the_environment_of_the_process_stays_in_the_database_and_no_trigger_fires(bench, database):
     file = database(
         "CREATE TABLE fired (x)",
         "CREATE TRIGGER t INSTEAD OF INSERT ON rocpd_string BEGIN INSERT INTO fired VALUES (1); END",

@@ -141,7 +141,7 @@ def test_what_ncu_prints_of_a_launch_is_told_in_words(text: str, words: str) -> 
     assert found and found.words == words
 
 
-def test_the_share_of_launches_is_told_and_no_order_in_a_name_and_nothing_of_other_output() -> None:
+def test_the_share_of_launches_is_told_but_no_order_in_a_name_nor_other_output() -> None:
     found = progress('==PROF== Profiling "gemm" - 36 (37/120): 0%....50%')
     assert found and found.finished_share == pytest.approx(36.5 / 120)
     assert progress(PRINTED).finished_share == 0.0  # type: ignore[union-attr]
