@@ -143,13 +143,6 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     sensors.handle_at.cache_clear()
 
 
-def test_nvml_tells_everything(nvml: dict[str, Any]) -> None:
-    read = sensors.reader("nvidia", PCI)
-    assert read is not None
-    assert read() == SensorReading(1980.0, 1980.0, 698.5, 66.0, 100.0, frozenset())
-    assert nvml["asked"]["DeviceGetHandleByPciBusId"] == ("00000000:c1:00.0",)
-
-
 @pytest.mark.parametrize(
     ("bits", "causes"),
     [(0x1, set()), (0x4, {"power"}), (0x2 | 0x40, {"limit", "temperature"}), (0x8, {"hardware"}), (0x80, {"power"})],
@@ -160,7 +153,11 @@ def test_reasons_of_nvml_become_causes_and_idle_is_none(nvml: dict[str, Any], bi
     assert read is not None and read().held_back == causes
 
 
-def test_what_nvml_does_not_say_is_null_and_without_it_there_is_no_reader(nvml: dict[str, Any]) -> None:
+def test_nvml_tells_everything_or_null_and_without_it_there_is_no_reader(nvml: dict[str, Any]) -> None:
+    read = sensors.reader("nvidia", PCI)
+    assert read is not None
+    assert read() == SensorReading(1980.0, 1980.0, 698.5, 66.0, 100.0, frozenset())
+    assert nvml["asked"]["DeviceGetHandleByPciBusId"] == ("00000000:c1:00.0",)
     for name in ("CurrentClocksThrottleReasons", "ClockInfo", "PowerUsage", "Temperature", "UtilizationRates"):
         nvml[f"DeviceGet{name}"] = _NVMLError("not supported")
     read = sensors.reader("nvidia", PCI)
