@@ -96,15 +96,6 @@ def test_a_workload_joins_what_is_possible_with_what_was_achieved(store: Store) 
     assert [r["kernel"] for r in rows(only)] == ["other"]
 
 
-def test_an_achieved_occupancy_that_does_not_fit_is_told(store: Store) -> None:
-    def notes(level: float) -> str:
-        waves = {"SQ_LEVEL_WAVES_ACCUM": 104 * level * 5000, "GRBM_GUI_ACTIVE": 5000.0}
-        return " ".join(compute_occupancy(store, workload=profiled(store, [{}], waves).id).notes)
-
-    assert "one of the two is wrong" in notes(24)
-    assert "one of the two is wrong" not in notes(14)
-
-
 def test_dynamic_lds_is_added_to_what_the_profile_knows(store: Store) -> None:
     done = profiled(store, [{"lds_bytes": 512, "workgroup_size": 64}])
     assert "only static LDS" in " ".join(compute_occupancy(store, workload=done.id).notes)
@@ -136,6 +127,7 @@ def test_the_head_says_what_binds_and_whether_fewer_registers_help(
     done = profiled(store, [{"grid": int(104 * 1024 * groups_per_cu)}], level)
     found = compute_occupancy(store, workload=done.id)
     assert found.bound_by == bound_by and found.limiters == ["grid" if bound_by == "grid" else "vgprs"]
+    assert ("one of the two is wrong" in " ".join(found.notes)) == (resident == 24)
     assert rows(found)[0]["limiters"] == found.limiters[0]
     limits = {row[0]: (row[-2], row[-1]) for row in found.limits.rows}
     assert limits.get("grid") == ((16 * groups_per_cu, True) if bound_by == "grid" else None)
@@ -164,7 +156,11 @@ def test_register_columns_are_read_as_each_target_has_them(
     assert says in " ".join(found.notes)
 
 
-def test_a_profile_without_registers_is_refused_unless_occupancy_was_measured(store: Store) -> None:
+def test_a_profile_without_gpu_or_registers_is_refused_unless_occupancy_was_measured(store: Store) -> None:
+    done = profiled(store, [{}], arch=None)
+    with pytest.raises(BadInput, match="Give gpu"):
+        compute_occupancy(store, workload=done.id)
+    assert compute_occupancy(store, workload=done.id, gpu="gfx942").waves_per_cu == 16
     bare = {"vgpr": None}
     with pytest.raises(BadInput, match="registers"):
         compute_occupancy(store, workload=profiled(store, [bare]).id)
@@ -172,13 +168,6 @@ def test_a_profile_without_registers_is_refused_unless_occupancy_was_measured(st
     found = compute_occupancy(store, workload=profiled(store, [bare], waves).id)
     assert (found.achieved_pct, found.occupancy_pct) == (25, None)
     assert "registers" in rows(found)[0]["reason"]
-
-
-def test_a_workload_of_unknown_gpu_needs_one(store: Store) -> None:
-    done = profiled(store, [{}], arch=None)
-    with pytest.raises(BadInput, match="Give gpu"):
-        compute_occupancy(store, workload=done.id)
-    assert compute_occupancy(store, workload=done.id, gpu="gfx942").waves_per_cu == 16
 
 
 # -- code objects ---------------------------------------------------------------------------------------------------
@@ -266,6 +255,3 @@ def test_less_shared_memory_of_a_counted_kernel_has_a_bound_and_an_expected_gain
     gain = re.search(r"at most ([\d.]+) times as fast, expected (\d+(?:\.\d+)?)", found.answer or "")
     measured = next(m.gain for t in truths(TIMES) if t.kernel == kernel for m in t.measured if m.what == "less_lds")
     assert gain and float(gain[1]) >= measured / 1.1 and 1 < float(gain[2]) <= float(gain[1])
-
-
-# -- as a tool ------------------------------------------------------------------------------------------------------

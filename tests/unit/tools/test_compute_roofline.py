@@ -8,6 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support.rooflines import publish
 from rooflens.tools.answers import roofline_summary
@@ -68,3 +69,8 @@ def test_an_empty_profile_says_what_lacks_and_claims_no_totals(store: Store) -> 
     assert found.pipes.rows[0][found.pipes.columns.index("status")] == "not_collected"
     said = " ".join(found.notes)
     assert "operations are unknown" in said and "lower bounds." not in said.split("vl1d")[0]
+
+
+def test_a_level_that_only_others_have_is_refused_with_those_that_there_are(samples: Store) -> None:
+    with pytest.raises(BadArgument, match="no memory level 'gl1'.*hbm, l2, vl1d, lds"):
+        compute_roofline(samples, "yax_before", levels=["gl1"])

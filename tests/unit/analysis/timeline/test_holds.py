@@ -25,22 +25,17 @@ def idle_ms(tmp_path: Path, made: Made) -> dict[str, float]:
     return {idle.cause: idle.ns / 1e6 for idle, _ in analysed.causes}
 
 
-def test_a_wait_that_ends_in_a_gap_explains_it_and_one_that_goes_on_does_not(tmp_path: Path) -> None:
+def test_a_wait_of_the_device_that_ends_in_a_gap_explains_it_and_others_do_not(tmp_path: Path) -> None:
     made = queued_work()
     for i in range(1, 11):
         t = i * 5 * MS
         made.add("barrier", "wait for an event of queue 2", t + MS, t + 3 * MS, device_id=0, category="wait")
     made.add("barrier", "wait for an event of queue 2", 60 * MS, 150 * MS, device_id=0, category="wait")
+    made.add("barrier", "record of an event", 71 * MS, 73 * MS, device_id=0, category="record")
+    made.add("barrier", "wait for an event of queue 2", 71 * MS, 73 * MS, device_id=1, category="wait")
     found = idle_ms(tmp_path, made)
     assert found["event_wait"] == pytest.approx(10 * 2)
     assert found["waiting"] == pytest.approx(19 * 4 - 10 * 2)
-
-
-def test_a_record_of_an_event_and_a_wait_on_another_device_hold_nothing(tmp_path: Path) -> None:
-    made = queued_work()
-    made.add("barrier", "record of an event", 6 * MS, 8 * MS, device_id=0, category="record")
-    made.add("barrier", "wait for an event of queue 2", 6 * MS, 8 * MS, device_id=1, category="wait")
-    assert idle_ms(tmp_path, made)["waiting"] == pytest.approx(19 * 4)
 
 
 def test_page_faults_and_evictions_are_causes_and_overlapping_ones_count_once(tmp_path: Path) -> None:

@@ -97,12 +97,8 @@ def test_steps_divide_the_time_and_many_are_joined(store: Store) -> None:
     many, _ = tree_in(store, training(50))
     assert many.steps[1:3] == ["steps 1 to 3", "steps 4 to 6"] and len(many.steps) <= 22
     assert by_function(many, np.where(many.cells.thread == 0, many.cells.time, 0))["decode"] == 1000
-
-
-def test_without_certain_steps_all_time_is_one_part(store: Store) -> None:
-    made = training(1)
-    tree, _ = tree_in(store, made)
-    assert tree.steps == ["all"] and set(tree.cells.step) == {0}
+    whole, _ = tree_in(store, training(1))
+    assert whole.steps == ["all"] and set(whole.cells.step) == {0}, "without certain steps"
 
 
 def code(spans: int, stacks: int, deep: int) -> HostCode:

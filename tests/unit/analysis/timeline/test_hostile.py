@@ -21,15 +21,12 @@ def holds(found: Timeline) -> None:
     assert all(idle.ns > 0 for idle, _ in found.causes)
 
 
-def test_one_kernel_that_takes_no_time(tmp_path: Path) -> None:
+def test_one_kernel_that_takes_no_time_and_times_and_ids_at_the_ends_of_their_types(tmp_path: Path) -> None:
     made = Made()
     made.add("kernel", "k", 5, 5, device_id=0)
-    found = told(tmp_path, made, steady=False)
+    found = told(tmp_path / "nothing", made, steady=False)
     holds(found)
     assert found.wall_ns == 0 and found.verdict.confidence == 0
-
-
-def test_times_and_ids_at_the_ends_of_their_types(tmp_path: Path) -> None:
     made = Made()
     made.add("copy", "c", -(10**18), 3 * 10**18, device_id=0, bytes=-5)
     made.add("kernel", "k", -4 * 10**18, 4 * 10**18, device_id=2**31 - 1, rank=2**31 - 1, stream=-LARGEST,

@@ -85,29 +85,25 @@ def test_verdict_steps_and_shares_of_a_recording_are_right(recorded: Recorded) -
         check_shares(one, recorded.made)
     check_steps(found, recorded.name, "range")
     assert found.steps and found.steps.name == "step"
+    if recorded.name == "dataloader":
+        idle, doing = found.causes[0]
+        assert (idle.cause, doing.range) == ("host", "step/load")
+        assert doing.operations[0][0] == "aten::normal_", "random numbers made on the CPU"
     kernels, copies = stated[recorded.name]
     assert 100 * found.whole.kernels / found.whole.wall == pytest.approx(kernels, abs=0.5)
     assert 100 * found.whole.copies / found.whole.wall == pytest.approx(copies, abs=0.5)
 
 
+@pytest.mark.parametrize("recorded", ["dataloader", "pageable"], indirect=True)
 def test_verdict_and_steps_do_not_depend_on_the_names_of_ranges(recorded: Recorded, tmp_path: Path) -> None:
-    """Two recordings have other names of ranges, and two have no ranges."""
-    made, store, renamed = recorded.made, Store(tmp_path), recorded.name in ("launch_bound", "dataloader")
+    """One recording has other names of ranges, and one has no ranges."""
+    made, store, renamed = recorded.made, Store(tmp_path), recorded.name == "dataloader"
     ranges = [r | {"name": f"zone {i % 7}", "path": "zone"} for i, r in enumerate(made.ranges)] if renamed else []
     with Workload.open(store, publish(store, Made(made.events, ranges))) as workload:
         found = timeline(workload)
     check_verdict(found, VERDICTS[recorded.name])
     if not renamed:
         check_steps(found, recorded.name, "kernels")
-
-
-def test_the_host_is_told_by_its_range_and_operations(shared: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with Workload.open(store, publish(store, chrome(shared / "traces" / "dataloader.json.gz"))) as workload:
-        found = timeline(workload)
-    idle, doing = found.causes[0]
-    assert idle.cause == "host" and doing.range == "step/load"
-    assert doing.operations[0][0] == "aten::normal_", "random numbers made on the CPU"
 
 
 def test_pageable_copies_are_told_with_their_rate_and_that_of_the_link(shared: Path, tmp_path: Path) -> None:

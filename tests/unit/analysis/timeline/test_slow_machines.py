@@ -14,7 +14,7 @@ from rooflens.tests.unit.analysis.timeline.test_made import CASES, MS, US, share
 SLOWER = 30
 
 
-@pytest.mark.parametrize("case", ["sync per operation", "small batches", "pipeline"])
+@pytest.mark.parametrize("case", ["sync per operation", "small batches"])
 def test_a_machine_on_which_everything_takes_30_times_as_long_gets_the_same_verdict(tmp_path: Path, case: str) -> None:
     make, height = CASES[case]
     made = make()

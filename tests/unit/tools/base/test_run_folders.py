@@ -21,17 +21,13 @@ def test_times_come_first_and_numbers_count_by_value(tmp_path):
     assert found(tmp_path) == ["z.csv", "timing/a.csv", "pass_1/a.csv", "pass_2/a.csv", "pass_10/a.csv"]
 
 
-def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path):
+def test_a_link_out_of_the_folder_is_not_followed_and_a_file_stands_for_itself(tmp_path):
     made(tmp_path, "secret/a.csv", "run/pass_1/a.csv")
     (tmp_path / "run" / "out.csv").symlink_to(tmp_path / "secret" / "a.csv")
     (tmp_path / "run" / "pass_2").symlink_to(tmp_path / "secret")
     assert found(tmp_path / "run") == ["pass_1/a.csv"]
-
-
-def test_a_file_stands_for_itself_and_what_is_not_there_for_nothing(tmp_path):
-    made(tmp_path, "a.csv")
-    assert files_below(tmp_path / "a.csv", (".other",)) == [tmp_path / "a.csv"]
-    assert files_below(tmp_path / "none", (".csv",)) == []
+    file = tmp_path / "secret" / "a.csv"
+    assert files_below(file, (".other",)) == [file] and files_below(tmp_path / "none", (".csv",)) == []
 
 
 def test_the_step_of_a_file_is_its_folder_where_that_is_one(tmp_path):

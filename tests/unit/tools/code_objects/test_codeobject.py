@@ -120,16 +120,12 @@ def test_the_shipped_code_object_says_what_its_source_asks_for() -> None:
 
 def test_agprs_are_not_counted_twice() -> None:
     """.vgpr_count of the note is 72 on gfx90a (30 VGPRs rounded up to 32, 40 AGPRs), 40 on gfx908 (the larger)."""
-    accumulating = [k for k in read(BUNDLE) if k.name == "accumulating"]
+    kernels = read(BUNDLE)
+    accumulating = [k for k in kernels if k.name == "accumulating"]
+    assert len(kernels) == 15
     assert [(k.gpu, k.vgprs, k.agprs) for k in accumulating] == [
         ("gfx908", 40, 40), ("gfx90a", 32, 40), ("gfx942", 32, 40),
     ]  # fmt: skip
-
-
-def test_a_compressed_bundle_holds_three_targets() -> None:
-    kernels = read(BUNDLE)
-    assert len(kernels) == 15
-    assert list(dict.fromkeys(k.gpu for k in kernels)) == ["gfx908", "gfx90a", "gfx942"]
 
 
 @pytest.mark.parametrize("wrap", ["plain", "bundle", "zstd1", "zstd2", "zstd3", "zlib2", "program", "packed program"])
@@ -223,11 +219,11 @@ BOMBS = {
     "sections": _many_sections,
     "bundle entries": lambda: b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", 1 << 60) + bytes(64),
     "unpacked size": lambda: b"CCOB" + struct.pack("<HHQQQ", 3, 1, 96, 1 << 40, 0) + bytes(64),
-    "zstd": lambda: compressed(bytes(100 << 20), 3, size=64),
-    "zlib": lambda: compressed(bytes(100 << 20), 2, method=0, size=64),
+    "zstd": lambda: compressed(bytes(20 << 20), 3, size=64),
+    "zlib": lambda: compressed(bytes(20 << 20), 2, method=0, size=64),
     "kernels": lambda: hsaco(note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\xdd\xff\xff\xff\xff")),
     "empty kernels": lambda: hsaco(
-        note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\xdd\x00\x40\x00\x00" + b"\x80" * (4 << 20))
+        note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\xdd\x00\x10\x00\x00" + b"\x80" * (1 << 20))
     ),
     "keys": lambda: hsaco(note(b"AMDGPU", 32, b"\x81\xaeamdhsa.kernels\x91\xdf\xff\xff\xff\xff" + b"\xa0" * 99)),
     "nested arrays": lambda: hsaco(
@@ -237,7 +233,7 @@ BOMBS = {
         struct.pack("<Q", len(metadata(kernel()))), struct.pack("<Q", 1 << 34)
     ),
 }
-"""Each made where it is used: packing 100 MB takes as long as finding all tests of this folder."""
+"""Each made where it is used, because packing takes time."""
 
 
 @pytest.mark.parametrize("name", BOMBS)
@@ -268,7 +264,7 @@ def test_flipped_and_missing_bytes_never_escape_as_another_error(tmp_path: Path)
     rng, path = random.Random(1), tmp_path / "file"
     plain = bundle(hsaco(metadata(kernel("a"))), HSACO.read_bytes())
     sources = [HSACO.read_bytes(), BUNDLE.read_bytes(), plain, elf(62, {".text": (1, b"x"), ".hip_fatbin": (1, plain)})]
-    for _ in range(60):
+    for _ in range(25):
         content = bytearray(rng.choice(sources))
         if rng.random() < 0.2:
             del content[rng.randrange(len(content)) :]

@@ -67,9 +67,7 @@ def test_a_loop_leads_back_to_loads_of_the_round_before() -> None:
     )  # fmt: skip
     assert target_of(16, code[4].text) == 4
     assert producers(code, "gfx942") == {4: [0, 12]}
-
-
-def test_what_an_earlier_wait_awaited_is_not_waited_for_again() -> None:
+    # What an earlier wait awaited is not waited for again.
     code = listing("global_load_dword v1, v[8:9], off", "s_waitcnt vmcnt(0)", "v_mov_b32 v2, v1", "s_waitcnt vmcnt(0)")
     assert producers(code, "gfx942") == {4: [0]}
 

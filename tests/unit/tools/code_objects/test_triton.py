@@ -45,13 +45,20 @@ def test_of_two_graphs_kernels_of_one_name_the_run_tells_or_nobody_does(tmp_path
     assert [s.file for s in sources(["triton_poi_fused_add_0"], [tmp_path], BEGAN)] == ["/tmp/torchinductor_u/cc/cc.py"]
 
 
-def test_what_is_no_such_file_tells_nothing(tmp_path: Path) -> None:
+def test_what_is_no_such_file_tells_nothing_and_a_large_cache_costs_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "AAA" / "k.ttir").mkdir(parents=True)
     (tmp_path / "BBB").mkdir()
     (tmp_path / "BBB" / "k.ttir").write_bytes(b"\x1f\x8bnot gzip")
     (tmp_path / "CCC").mkdir()
     (tmp_path / "CCC" / "k.ttir").write_text("module {\n}\n")
     assert sources(["k"], [tmp_path], 0) == []
+    monkeypatch.setattr(triton, "_ENTRIES", 300)
+    for i in range(400):
+        (tmp_path / f"E{i}").mkdir()
+    with at_most(1):
+        assert sources([f"k{i}" for i in range(5)], [tmp_path], 0) == []
 
 
 def test_the_caches_are_where_the_variables_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,11 +66,3 @@ def test_the_caches_are_where_the_variables_say(tmp_path: Path, monkeypatch: pyt
     environment = {"HOME": "/home/u", "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor")}
     assert caches(environment) == [Path("/home/u/.triton/cache"), tmp_path / "inductor" / "triton" / "0"]
     assert caches({**environment, "TRITON_CACHE_DIR": "/c"})[0] == Path("/c")
-
-
-def test_a_large_cache_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triton, "_ENTRIES", 300)
-    for i in range(400):
-        (tmp_path / f"E{i}").mkdir()
-    with at_most(1):
-        assert sources([f"k{i}" for i in range(5)], [tmp_path], 0) == []

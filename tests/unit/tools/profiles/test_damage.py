@@ -86,7 +86,7 @@ def test_a_gigabyte_in_the_second_line_is_refused_in_bounded_memory(bench):
 
 
 def test_megabytes_of_rubbish_are_refused_early(bench):
-    refused(bench, HEADER + random.Random(1).randbytes(20 << 20), "damaged|UTF-8", seconds=10)
+    refused(bench, HEADER + random.Random(1).randbytes(5 << 20), "damaged|UTF-8", seconds=10)
 
 
 def test_a_gzip_bomb_is_refused(bench, monkeypatch):
@@ -137,26 +137,17 @@ def test_a_linked_folder_outside_is_not_followed(bench):
         bench.load(bench.folder / "root")
 
 
-def test_a_link_given_by_the_caller_is_followed(bench):
-    (bench.folder / "link").symlink_to(bench.workload(SQ_WAVES=[16]))
-    assert bench.load(bench.folder / "link").dispatches == 1
-
-
-def test_links_that_form_a_circle_end(bench):
+def test_a_link_given_by_the_caller_is_followed_and_links_that_form_a_circle_end(bench):
     folder = bench.workload(SQ_WAVES=[16])
     (folder / "again").symlink_to(folder)
     (folder / "SQ_LEVEL_WAVES.csv").symlink_to("SQ_LEVEL_WAVES.csv")
-    assert bench.load(folder).dispatches == 1
+    (bench.folder / "link").symlink_to(folder)
+    assert bench.load(bench.folder / "link").dispatches == 1
 
 
-def test_glob_characters_in_a_path_stand_for_themselves(bench):
-    folder = bench.workload("run[1]*?/MI200", SQ_WAVES=[16.0])
-    bench.workload("run1xx/MI200", SQ_WAVES=[99.0])
-    assert bench.column(bench.load(folder), "counters", "SQ_WAVES") == [16.0]
-
-
-def test_equals_signs_and_quotes_in_a_path_change_nothing(bench):
-    folder = bench.workload("user=o'neill/MI200", SQ_WAVES=[16.0])
+def test_glob_characters_equals_signs_and_quotes_in_a_path_stand_for_themselves(bench):
+    folder = bench.workload("user=o'neill[1]*?/MI200", SQ_WAVES=[16.0])
+    bench.workload("user=o'neill1xx/MI200", SQ_WAVES=[99.0])
     done = bench.load(folder)
     assert bench.rows(done, "counters") == [(0, "vecCopy(double*, double*, int)", 10_000.0, 16.0)]
 

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 from rooflens.analysis.store.doubts import DURATION
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import ROOT
-from rooflens.tests.support.damage import Damage, every, outcomes
+from rooflens.tests.support.damage import Damage, outcomes
 from rooflens.tests.support.recordings import stored
 
 SAMPLE = ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
-SAMPLED, SEED = 5, 20
-LANES = ("SQ_THREAD_CYCLES_VALU", "smsp__thread_inst_executed")
-"""A quarter of the lanes is what a kernel that diverges has: nothing contradicts it."""
 
 
 def misled(store: Store, path: Path, damages: list[Damage], work: Path) -> list[Damage]:
     found = list(outcomes(store, stored(store, path), damages, work))
     assert len(found) == len(damages)
     return [one.damage for one in found if one.misled]
-
-
-def test_a_sample_of_damage_to_an_amd_profile_misleads_no_verdict(shared: Path, tmp_path: Path) -> None:
-    sampled(shared / "workloads" / "vcopy" / "MI200", tmp_path)
-
-
-def test_a_sample_of_damage_to_kernels_of_an_h200_misleads_no_verdict(tmp_path: Path) -> None:
-    sampled(SAMPLE, tmp_path)
-
-
-def sampled(path: Path, folder: Path) -> None:
-    store = Store(folder / "store")
-    with Workload(store, stored(store, path)) as workload:
-        tried = [d for d in every(workload) if d.counter not in LANES]
-    some = random.Random(SEED).sample(tried, min(SAMPLED, len(tried)))
-    assert misled(store, path, some, folder / "damaged") == []
 
 
 def test_what_once_misled_verdicts_on_amd_is_doubted(shared: Path, tmp_path: Path) -> None:

@@ -85,15 +85,12 @@ def test_derived_counters_give_figures_by_the_definitions_of_the_profiler(profil
     assert values(profiled(counters, gpu=gpu), *figures) == pytest.approx(list(figures.values()))
 
 
-def test_shares_are_weighted_by_time_and_never_added_up(profiled):
+def test_shares_are_weighted_by_time_and_counted_cycles_are_never_divided_by_it(profiled):
+    """Busy cycles without the cycles that they are a share of give no figure, and the reason names what is missing."""
     workload = profiled(
         {"VALUBusy": 10.0, "MemUnitBusy": 90.0}, {"VALUBusy": 90.0, "MemUnitBusy": 10.0}, durations=(3000, 1000)
     )
     assert values(workload, "valu.utilization_pct", "vl1d.memory_unit_busy_pct") == pytest.approx([30, 70])
-
-
-def test_counted_cycles_are_never_divided_by_time(profiled):
-    """Busy cycles without the cycles that they are a share of give no figure, and the reason names what is missing."""
     workload = profiled({"SQ_ACTIVE_INST_VALU": 1000.0, "TCC_HIT_sum": 10.0})
     assert values(workload, "valu.utilization_pct", "l2.hit_rate_pct") == [None, None]
     (figure,) = evaluate(workload.store, workload.manifest, ["valu.utilization_pct"])
@@ -112,10 +109,7 @@ def test_memory_is_named_by_the_bytes_alone(profiled):
     for counters in ({"FETCH_SIZE": kib, "WRITE_SIZE": 100.0}, {"FETCH_SIZE": kib}):
         verdict = first_verdict(profiled(counters)).verdict
         assert (verdict.bound, verdict.subsystem) == ("memory", "hbm")
-
-
-def test_reads_alone_that_are_few_leave_the_verdict_open(profiled):
-    assert first_verdict(profiled({"FETCH_SIZE": 22_660_092.0})).verdict.bound == "unknown"
+    assert first_verdict(profiled({"FETCH_SIZE": 22_660_092.0})).verdict.bound == "unknown", "reads alone that are few"
 
 
 def test_a_memory_unit_that_is_busy_and_held_up_is_a_limit(profiled):
@@ -132,9 +126,5 @@ def test_an_apu_near_the_bandwidth_of_its_memory_is_limited_by_it(profiled):
     assert (near.verdict.bound, near.verdict.subsystem) == ("memory", "hbm")
     cached = first_verdict(profiled({"FETCH_SIZE": 2 * kib, "WRITE_SIZE": 10.0, "MemUnitBusy": 99.6}, gpu=APU))
     assert cached.verdict.subsystem != "hbm"
-
-
-def test_an_impossible_share_is_no_evidence(profiled):
-    """On some releases this counter of gfx1151 is not a share at all."""
-    workload = profiled({"FETCH_SIZE": 228 * 15_160_000 / 1024, "MemUnitBusy": 860_299.5}, gpu=APU)
-    assert first_verdict(workload).verdict.bound == "unknown"
+    impossible = first_verdict(profiled({"FETCH_SIZE": kib, "MemUnitBusy": 860_299.5}, gpu=APU))
+    assert impossible.verdict.bound == "unknown", "on some releases this counter of gfx1151 is not a share at all"

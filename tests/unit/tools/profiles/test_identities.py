@@ -12,6 +12,7 @@ from rooflens.analysis.catalogue import metrics, rules
 from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
 SURE = 0.7
@@ -99,8 +100,8 @@ def test_the_same_of_nvidia(counter: str, shared: Path, tmp_path: Path) -> None:
 def test_many_contradictions_are_told_in_few_sentences_and_doubted_one_by_one(shared: Path, tmp_path: Path) -> None:
     """The counters of this profile were made, so that most of what holds on hardware does not hold in it."""
     store = Store(tmp_path)
-    found = import_profile(store, str(shared / "workloads" / "synth_a" / "MI300X_A1"), name="made")
-    told = [text for text in found.warnings if text.startswith("identity: ")]
+    found = stored(store, shared / "workloads" / "synth_a" / "MI300X_A1", "made")
+    told = [warning.text for warning in found.warnings if warning.code == "identity"]
     assert len(told) == 4 and "more pairs of counters" in told[-1]
     doubted = [d for d in Workload.open(store, "made").doubts.known if d.code == "identity"]
     assert len(doubted) > 10

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import socket
 import sqlite3
@@ -44,20 +43,20 @@ def wide_page(file, rows, columns=3000):
 
 
 def test_text_in_a_wide_page_of_ncu_costs_no_more_than_numbers(bench, soon):
-    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 3000, ["oops"] * 3000]))
-    assert done.counters == 3000
+    done = bench.load(wide_page(bench.folder / "page.csv", [["1"] * 1000, ["oops"] * 1000], 1000))
+    assert done.counters == 1000
     assert bench.column(done, "counters", '"smsp__inst_00000.sum"') == [1.0, None]
     (said,) = [w for w in done.warnings if "'oops'" in w]
-    assert "smsp__inst_00000.sum" in said and "2999 more" in said
+    assert "smsp__inst_00000.sum" in said and "999 more" in said
 
 
 def test_text_and_infinities_in_a_wide_workload_cost_no_more_than_numbers(bench, soon):
-    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(1500)}
-    columns |= {f"SQ_C{i}_X": ["Infinity", i] for i in range(600)}
+    columns = {f"TCC_EA0_RDREQ{i // 128}_sum[{i % 128}]": ["oops", 2] for i in range(400)}
+    columns |= {f"SQ_C{i}_X": ["Infinity", i] for i in range(150)}
     done = bench.load(bench.workload(SQ_WAVES=[16, 17], **columns))
     assert len([w for w in done.warnings if "'oops'" in w]) == size_limits.NAMED_COLUMNS
-    assert any("1492 more columns" in w for w in done.warnings)
-    assert bench.rows(done, "counter_instances", "count(*)") == [(1500,)]
+    assert any("392 more columns" in w for w in done.warnings)
+    assert bench.rows(done, "counter_instances", "count(*)") == [(400,)]
     assert bench.column(done, "counters", '"SQ_C7_X"') == [None, 7.0]
     assert sum("infinite" in w for w in done.warnings) == size_limits.NAMED_COLUMNS + 1
 
@@ -67,21 +66,13 @@ def test_more_columns_than_a_profile_has_are_refused(bench, soon):
         bench.load(wide_page(bench.folder / "page.csv", [["1"] * 9000], 9000))
 
 
-@pytest.mark.parametrize("runs", [20_000, 60_000])
+@pytest.mark.parametrize("runs", [2_000, 60_000])
 def test_runs_without_anything_cost_next_to_nothing(bench, soon, runs):
     file = bench.folder / "1_results.json"
     file.write_text('{"rocprofiler-sdk-tool": [' + ",".join(["{}"] * runs) + "]}")
     with pytest.raises(BadInput, match="no kernel launches|more than 50,000 processes"):
         bench.load(file)
     assert bench.is_clean()
-
-
-def test_runs_without_anything_beside_one_with_launches_are_left_out(bench, soon):
-    file = Writer(bench.folder).json("4711_results.json", RUN)
-    whole = json.loads(file.read_text())
-    whole["rocprofiler-sdk-tool"] += [{}] * 20_000
-    file.write_text(json.dumps(whole))
-    assert bench.load(file).dispatches == 3
 
 
 def test_a_file_of_hundreds_of_processes_is_read_and_one_of_thousands_refused(bench, soon):
@@ -100,21 +91,14 @@ def test_a_counter_of_its_own_for_every_launch_is_refused(bench, soon):
         bench.load(Writer(bench.folder).counters("1", run(*launches)))
 
 
-def test_an_event_of_its_own_for_every_run_of_perf_is_refused(bench, soon):
+def test_listings_of_perf_with_too_much_text_or_too_many_events_are_refused(bench, soon):
     file = bench.folder / "stat.txt"
     file.write_text("".join(f"# started on now\n5,,e{i},100,100.00,,\n5,,cycles,100,100.00,,\n" for i in range(6000)))
     with pytest.raises(BadInput, match="events in 6,000 runs"):
         bench.load(file)
-
-
-def test_a_huge_listing_of_perf_is_refused(bench, soon):
-    (bench.folder / "big.txt").write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
+    file.write_text(" Performance counter stats for 'x':\n" + "x" * (17 << 20))
     with pytest.raises(LimitExceeded, match="larger than 16 MiB"):
-        bench.load(bench.folder / "big.txt")
-
-
-def test_tens_of_thousands_of_events_in_one_run_of_perf_end_soon(bench, soon):
-    file = bench.folder / "stat.txt"
+        bench.load(file)
     file.write_text("".join(f"5,,e{i},100,100.00,,\n" for i in range(40_000)))
     with pytest.raises(BadInput, match="40,000 events"):
         bench.load(file)
@@ -147,7 +131,7 @@ def test_a_report_full_of_holes_is_refused_at_once(bench, soon):
     ids=["giant text", "another function", "endless count", "endless join"],
 )  # fmt: skip
 def test_a_view_without_measure_is_refused_soon(bench, soon, monkeypatch, name, view):
-    monkeypatch.setattr(size_limits, "DATABASE_PATIENCE_S", 0.5)
+    monkeypatch.setattr(size_limits, "DATABASE_PATIENCE_S", 0.2)
     file = write_rocpd(bench.folder / "1_results.db", run(*repeated(9, Launch("k"), X_A=[1.0] * 9)))
     con = sqlite3.connect(file)
     (table,) = con.execute(
@@ -171,7 +155,7 @@ def test_names_of_tables_that_are_no_text_are_told(bench):
         bench.load(file)
 
 
-@pytest.mark.parametrize("step", range(0, 24, 6))
+@pytest.mark.parametrize("step", [0, 18])
 def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     spoilt = bytearray(file.read_bytes())
@@ -185,7 +169,7 @@ def test_a_database_with_changed_bytes_is_read_or_named(bench, step):
         assert bench.is_clean()
 
 
-def test_a_value_in_a_database_that_is_no_number_is_told(bench):
+def test_numbers_with_underscores_are_told_and_a_file_full_of_them_is_refused(bench):
     file = write_rocpd(bench.folder / "1_results.db", RUN)
     con = sqlite3.connect(file)
     (table,) = con.execute("SELECT name FROM sqlite_master WHERE name LIKE 'rocpd_pmc_event_0%'").fetchone()
@@ -195,12 +179,6 @@ def test_a_value_in_a_database_that_is_no_number_is_told(bench):
     done = bench.load(file)
     assert bench.column(done, "counters", "X_A") == [1.0, None, 3.0]
     assert any("not finite numbers" in w for w in done.warnings)
-
-
-# -- numbers that are none ------------------------------------------------------------------------------------------
-
-
-def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
     with pytest.raises(BadInput, match="numbers with underscores"):
         bench.load(bench.workload(SQ_WAVES=[f"1_{i:03d}" for i in range(200)]))
 
@@ -209,7 +187,7 @@ def test_a_file_full_of_numbers_with_underscores_is_refused(bench):
 
 
 @pytest.mark.parametrize("file", ["/proc/kmsg", "/dev/zero", "/dev/null"])
-@pytest.mark.parametrize("format", ["auto", "rocprofv3", "ncu", "perf", "rocprof-compute"])
+@pytest.mark.parametrize("format", ["auto", "ncu"])
 def test_a_file_of_the_kernel_is_refused_at_once(bench, soon, file, format):
     if not Path(file).exists():
         pytest.skip(f"needs {file}")
@@ -219,7 +197,7 @@ def test_a_file_of_the_kernel_is_refused_at_once(bench, soon, file, format):
 
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "kernel"])
-@pytest.mark.parametrize("name", ["1_results.db", "1_results.json", "x.ncu-rep", "stat.txt", "pmc_perf.csv"])
+@pytest.mark.parametrize("name", ["1_results.db", "x.ncu-rep", "pmc_perf.csv"])
 def test_what_is_no_file_is_refused_at_once_whatever_it_is_called(bench, soon, monkeypatch, kind, name):
     (bench.folder / "p").mkdir()
     monkeypatch.chdir(bench.folder / "p")  # the name of a socket must be short

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import duckdb
-import pytest
 
 from rooflens.analysis.store.manifest import Manifest
 from rooflens.tools.profiles.import_to_store import missing_line_info
@@ -16,23 +15,13 @@ ROWS = (
 )
 
 
-@pytest.fixture
-def con() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect()
-
-
-def test_the_flag_is_told_once_for_all_kernels_that_need_it(con: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:
+def test_the_flag_is_told_once_for_all_kernels_and_not_where_a_page_lacks_the_lines(tmp_path: Path) -> None:
+    con = duckdb.connect()
     manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app", dispatches=3)
     assert missing_line_info(con, tmp_path, manifest) == []
     con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
     (note,) = missing_line_info(con, tmp_path, manifest)
     assert note.text.startswith("30 % of the samples have no source line: c and 1 more kernels (")
     assert "-lineinfo" in note.text
-
-
-def test_a_page_without_lines_is_told_from_a_program_without_them(
-    con: duckdb.DuckDBPyConnection, tmp_path: Path
-) -> None:
-    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
     (note,) = missing_line_info(con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"))
     assert "import the report" in note.text and "-lineinfo" not in note.text

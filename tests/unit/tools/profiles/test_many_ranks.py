@@ -36,10 +36,6 @@ def test_a_name_tells_rank_and_host_or_nothing(name: str, place: ProcessPlace) -
     assert place_of_name(Path(name)) == place
 
 
-def test_a_name_that_contradicts_the_process_tells_no_rank() -> None:
-    assert place_of_name(Path("out/node01_3_4711"), pid=12) == ProcessPlace()
-
-
 def test_numbers_are_ranks_only_from_zero_and_without_repeats() -> None:
     def found(*names: str) -> list[int] | None:
         return in_sequence([Path(name) for name in names])
@@ -58,7 +54,8 @@ def test_sizes_in_names_are_no_ranks_and_those_from_zero_are(tmp_path: Path) -> 
     assert [u.place.rank for u in units_of(tmp_path)] == [0, 512, 1024]
 
 
-def test_several_processes_that_all_claim_rank_zero_have_none() -> None:
+def test_processes_that_all_claim_rank_zero_or_contradict_their_name_have_no_rank() -> None:
+    assert place_of_name(Path("out/node01_3_4711"), pid=12) == ProcessPlace()
     places, (warning,) = settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(0, "a", 2)])
     assert [p.rank for p in places] == [None, None] and "unknown" in warning.text
     assert settle_ranks([ProcessPlace(0, "a", 1), ProcessPlace(1, "a", 2)])[1] == []

@@ -10,7 +10,7 @@ ROW = [0, "bodyForce(Body*, float, int) [clone .kd]", 0, 1, 9, 9, 65536, 256, 10
 
 @pytest.mark.parametrize(
     ("file", "name"),
-    [("run/results.csv", "run"), ("copy/metrics_copy.csv", "metrics_copy"), ("run/pmc_1/results_9.csv", "run")],
+    [("copy/metrics_copy.csv", "metrics_copy"), ("run/pmc_1/results_9.csv", "run")],
 )
 def test_results_are_named_after_their_folder_or_by_a_name_of_their_own(bench, file, name):
     bench.csv(file, HEADER.split(","), [ROW])

@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.list_workloads import list_workloads
 
 
 def test_single_replays_without_a_joined_file_are_joined_by_key(bench, shared):
     folder = bench.folder / "vcopy" / "MI350"
-    shutil.copytree(shared / "workloads" / "vcopy" / "MI350", folder)
-    joined = bench.load(folder)
-    (folder / "pmc_perf.csv").unlink()
-    single = bench.load(folder)
+    shutil.copytree(shared / "workloads" / "vcopy" / "MI350", folder, ignore=shutil.ignore_patterns("pmc_perf.csv"))
+    whole, single = stored(bench.store, shared / "workloads" / "vcopy" / "MI350"), bench.load(folder)
+    joined = single.model_copy(update={"workload": whole.id})
     assert single.passes == 13 and single.passes_unmatched == 0 and single.dispatches == 3
-    plain = [c for c in bench.manifest(joined).counters if "@" not in c]
+    plain = [c for c in whole.counters if "@" not in c]
     assert set(plain) <= set(bench.manifest(single).counters)
     columns = ", ".join(f'"{counter}"' for counter in plain)
     assert bench.rows(joined, "counters", columns) == bench.rows(single, "counters", columns)
@@ -26,22 +26,15 @@ def test_single_replays_without_a_joined_file_are_joined_by_key(bench, shared):
     assert bench.rows(joined, "counter_instances", instances) == bench.rows(single, "counter_instances", instances)
 
 
-@pytest.mark.parametrize("path", ["root/MI200", "root/MI200/sysinfo.csv"])
-def test_root_folder_and_own_files_mean_the_workload(bench, path):
-    bench.workload("root/MI200", SQ_WAVES=[16])
+def test_own_files_of_a_folder_mean_the_workload_and_options_tell_its_name(bench):
+    folder = bench.workload("root/MI200", SQ_WAVES=[16])
     bench.sysinfo("root/MI200", workload_name="path")
-    done = bench.load(bench.folder / path)
+    done = bench.load(folder / "sysinfo.csv")
     assert (done.format, done.name, done.dispatches) == ("rocprof-compute", "root/MI200", 1)
-
-
-def test_options_of_the_profiler_tell_the_name(bench):
-    folder = bench.workload(SQ_WAVES=[16])
-    bench.sysinfo("made/MI200", version="", workload_name="")
-    (folder / "profiling_config.yaml").write_text(
-        "format_rocprof_output: csv\nkernel: vecCopy\ndispatch: null\nname: mine\n"
-    )
-    done = bench.load(folder)
-    assert done.name == "mine"
+    bench.sysinfo("root/MI200", version="", workload_name="")
+    options = "format_rocprof_output: csv\nkernel: vecCopy\ndispatch: null\nname: mine\n"
+    (folder / "profiling_config.yaml").write_text(options)
+    assert bench.load(folder).name == "mine"
 
 
 def test_samples_beside_counters_are_those_of_the_launches_that_their_run_repeats(bench):

@@ -74,8 +74,9 @@ def test_a_section_without_data_says_why(samples: Store) -> None:
     assert "timeline" not in workload["sections"] and workload["events"] is None
 
 
-def test_theory_is_asked_for_beside_measured_ceilings_only(tmp_path: Path) -> None:
-    rows = [{"kernel": "k", "duration_ns": 1000.0, **dict.fromkeys(rooflines.counters("gfx90a"), 1.0)}]
+def test_theory_is_asked_for_beside_measured_ceilings_only_and_what_is_cut_is_told(tmp_path: Path) -> None:
+    counters = dict.fromkeys(rooflines.counters("gfx90a"), 1.0)
+    rows = [{"kernel": kernel, "duration_ns": 1000.0, **counters} for kernel in ("a", "b", "c")]
     measured = [(0, "HBMBw", "GB/s", 1300.0)]
     for name, ceilings, sources in (
         ("theory", [], ["theoretical"]),
@@ -83,18 +84,12 @@ def test_theory_is_asked_for_beside_measured_ceilings_only(tmp_path: Path) -> No
     ):
         store = Store(tmp_path / name)
         rooflines.publish(store, rows, ceilings=ceilings)
-        (workload,) = collect(store, functions(), ["latest"])["workloads"]
+        cut = ReportLimits(kernels=2) if ceilings else ReportLimits()
+        report = collect(store, functions(), ["latest"], cut)
+        assert ("kernels, table: 2 rows of 3." in report["cut"]) == bool(report["cut"]) == bool(ceilings)
+        (workload,) = report["workloads"]
         found = [each["answer"]["ceiling_source"] for each in workload["rooflines"] if each["key"] == "operations"]
         assert found == sources, name
-
-
-def test_what_is_cut_is_told(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    counters = dict.fromkeys(rooflines.counters("gfx90a"), 1.0)
-    rooflines.publish(store, [{"kernel": k, "duration_ns": 1000.0, **counters} for k in ("a", "b", "c")], name="three")
-    report = collect(store, functions(), ["three"], ReportLimits(kernels=2))
-    assert "kernels, table: 2 rows of 3." in report["cut"]
-    assert collect(store, functions(), ["three"])["cut"] == []
 
 
 def test_unknown_repeated_and_too_many_workloads_are_refused_with_advice(samples: Store) -> None:

@@ -35,9 +35,10 @@ def made() -> Made:
     return timeline
 
 
-def test_every_event_comes_back_in_its_lane(tmp_path: Path) -> None:
+def test_every_event_comes_back_in_its_lane_and_work_is_paired_with_its_call(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    drawn = events(store, publish(store, made()).id, 100)
+    manifest = publish(store, made())
+    drawn = events(store, manifest.id, 100)
     assert drawn is not None
     assert (drawn["origin_ns"], drawn["span_ns"], drawn["total"], drawn["lanes_left_out"]) == (1_000, 8_000, 8, 0)
     assert sorted(unpacked(drawn)) == sorted(
@@ -54,12 +55,6 @@ def test_every_event_comes_back_in_its_lane(tmp_path: Path) -> None:
     )
     assert [lane["kind"] for lane in drawn["lanes"]] == ["device", "device", "host", "host", "ranges", "ranges"]
 
-
-def test_work_is_paired_with_the_call_that_started_it_where_both_are_drawn(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    manifest = publish(store, made())
-    drawn = events(store, manifest.id, 100)
-    assert drawn is not None
     every = [(lane, name) for lane, name in zip(drawn["lane"], drawn["name"], strict=True)]
     launched = [
         (drawn["lanes"][every[call][0]]["name"], drawn["names"][every[work][1]])
@@ -68,6 +63,7 @@ def test_work_is_paired_with_the_call_that_started_it_where_both_are_drawn(tmp_p
     assert sorted(launched) == [("thread 1", "copy h2d"), ("thread 1", "k1"), ("thread 2", "k2")]
     few = events(store, manifest.id, 2)
     assert few is not None and few["calls"] == few["called"] == [], "the calls are not among the longest"
+    assert {name for _, name, _, _ in unpacked(few)} == {"step", "k2"} and few["total"] == 8
 
 
 def test_the_window_is_the_analysed_part_of_the_timeline(tmp_path: Path) -> None:
@@ -86,31 +82,15 @@ def test_the_window_is_the_analysed_part_of_the_timeline(tmp_path: Path) -> None
     assert 60_000_000 <= first < last <= drawn["span_ns"] and (last - first) / 1e6 == analysed.wall_ms
 
 
-def test_of_too_many_the_longest_stay_and_all_are_counted(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    drawn = events(store, publish(store, made()).id, 2)
-    assert drawn is not None
-    assert {name for _, name, _, _ in unpacked(drawn)} == {"step", "k2"}
-    assert drawn["total"] == 8
-
-
-def test_threads_of_several_processes_are_told_apart(tmp_path: Path) -> None:
-    store, timeline = Store(tmp_path), Made()
-    for pid in (7, 8):
-        timeline.host("hipLaunchKernel", 0, 10, pid=pid)
-    drawn = events(store, publish(store, timeline).id, 10)
-    assert drawn is not None
-    assert [lane["name"] for lane in drawn["lanes"]] == ["thread 7/1", "thread 8/1"]
-
-
-def test_lanes_beyond_the_limit_are_counted(tmp_path: Path) -> None:
+def test_threads_of_processes_are_told_apart_and_lanes_beyond_the_limit_counted(tmp_path: Path) -> None:
     store, timeline = Store(tmp_path), Made()
     for thread in range(70):
-        timeline.host("hipLaunchKernel", 0, 100 + thread, thread=thread)
-    timeline.launch("k", (0, 1), (1, 2))
+        timeline.host("hipLaunchKernel", 0, 100 + thread, thread=thread, pid=7 + thread % 2)
+    timeline.launch("k", (0, 1), (1, 2), pid=8)
     drawn = events(store, publish(store, timeline).id, 1_000)
     assert drawn is not None
     assert len(drawn["lanes"]) == 60 and drawn["lanes_left_out"] == 11
+    assert {"thread 7/68", "thread 8/69"} <= {lane["name"] for lane in drawn["lanes"]}
     assert min(duration for _, _, _, duration in unpacked(drawn)) >= 100, "those with least time are left out"
 
 

@@ -91,11 +91,6 @@ class Run:
         return plan_counting(self.store, lambda *_: None, self.id, selection, took_s)  # type: ignore[arg-type]
 
 
-def test_a_timeline_of_the_timing_run_does_not_disturb_the_plan_of_the_counting_runs(run: Run) -> None:
-    names = [step["name"] for step in run.planned(timeline=True)["steps"]]
-    assert names == [step["name"] for step in run.planned()["steps"]] and names
-
-
 def test_kernels_of_libraries_have_no_hot_lines_unless_they_are_named(run: Run) -> None:
     usual = run.planned(kernel="nvjet", hotspots=True, usual=True)
     assert [step["name"] for step in usual["steps"]] == ["pass_1"]
@@ -150,6 +145,7 @@ def share_of_time(kernels: set[str], launches: counting.TimedLaunches) -> float:
 def test_by_default_the_kernels_of_90_percent_of_the_time_are_counted(run: Run) -> None:
     answer = run.planned()
     (step,) = answer["steps"]
+    assert [step["name"] for step in run.planned(timeline=True)["steps"]] == [step["name"]]
     assert step["files"] == {"pass_1/sample.json": '{"skip": 1}'} and option(step, "--launch-skip") == "1"
     launches = run.launches()
     kernels, count = counted(step, launches)
@@ -171,16 +167,13 @@ def test_a_default_run_takes_three_times_the_program_and_says_what_the_rest_woul
     assert needed and int(needed[1]) > 3 * 26
 
 
-def test_what_covers_the_time_within_the_usual_budget_is_counted_more_than_once(run: Run) -> None:
+def test_a_filter_lets_no_other_kernel_pass_and_few_are_counted_more_than_once(run: Run) -> None:
     launches = run.launches()
     longest = max(launches.configurations, key=lambda c: c.total_ns)
     (step,) = run.planned(kernel=f"^{re.escape(longest.kernel)}$")["steps"]
     assert int(option(step, "--launch-count")) > 1
-
-
-def test_the_filter_lets_no_other_kernel_pass(run: Run) -> None:
     (step,) = run.planned(kernel="layer_norm|flash")["steps"]
-    kernels, _ = counted(step, run.launches())
+    kernels, _ = counted(step, launches)
     assert kernels and all(re.search("layer_norm|flash", k) for k in kernels)
     assert option(step, "--kernel-name-base") == option(step, "--print-kernel-base") == "mangled"
 

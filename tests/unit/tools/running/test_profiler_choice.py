@@ -31,6 +31,9 @@ def test_the_first_gpu_with_its_best_profiler_is_taken_and_all_of_them_are_held(
     found = choose(_machine(AMD, ROCPROF, ROCPROFV3, PERF), None, "auto", {})
     assert (found.target, found.profiler.name, found.path) == ("gfx942", "rocprofv3", "/opt/rocm/bin/rocprofv3")
     assert sorted(found.locks) == [f"amd-{d.uuid}" for d in AMD] and found.mask == {}
+    found = choose(_machine(AMD, ROCPROFV3), None, "auto", {"ROCR_VISIBLE_DEVICES": "1"})
+    assert list(found.locks) == [f"amd-{AMD[1].uuid}"] and found.device.index == 1, "variables narrow what is held"
+    assert choose(_machine([*AMD, NVIDIA], NCU), None, "auto", {}).target == "sm_90", "whose profiler works comes first"
 
 
 @pytest.mark.parametrize("gpu", [1, "1", AMD[1].uuid])
@@ -39,21 +42,12 @@ def test_a_chosen_gpu_is_the_only_one_held_and_shown(gpu: str | int) -> None:
     assert list(found.locks) == [f"amd-{AMD[1].uuid}"] and found.mask == {"ROCR_VISIBLE_DEVICES": AMD[1].uuid}
 
 
-def test_visibility_variables_narrow_what_is_held() -> None:
-    found = choose(_machine(AMD, ROCPROFV3), None, "auto", {"ROCR_VISIBLE_DEVICES": "1"})
-    assert list(found.locks) == [f"amd-{AMD[1].uuid}"] and found.device.index == 1
-
-
 def test_a_named_profiler_decides_the_vendor() -> None:
     machine = _machine([*AMD, NVIDIA], ROCPROFV3, ROCPROF, NCU, PERF)
     assert choose(machine, None, "ncu", {}).target == "sm_90"
     assert choose(machine, None, "rocprof", {}).profiler.name == "rocprof"
     assert choose(machine, None, "perf", {}).target == "cpu"
     assert choose(machine, NVIDIA.uuid, "auto", {}).mask == {"CUDA_VISIBLE_DEVICES": NVIDIA.uuid}
-
-
-def test_a_gpu_whose_profiler_works_comes_before_one_without() -> None:
-    assert choose(_machine([*AMD, NVIDIA], NCU), None, "auto", {}).target == "sm_90"
 
 
 def test_the_processor_is_profiled_on_request_even_without_hardware_counters() -> None:

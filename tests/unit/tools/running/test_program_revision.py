@@ -19,15 +19,12 @@ def program(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_program_is_told_by_path_size_digest_and_time(program: Path, tmp_path: Path) -> None:
+def test_a_program_or_the_script_of_an_interpreter_is_told_by_path_and_content(program: Path, tmp_path: Path) -> None:
     found = identify_binary(["./train.py"], str(tmp_path), "")
     assert found is not None
     assert (found.path, found.size) == (str(program.resolve()), 9)
     assert found.sha256 == hashlib.sha256(program.read_bytes()).hexdigest()
     assert found.modified_ns == program.stat().st_mtime_ns
-
-
-def test_of_an_interpreter_it_is_the_script(program: Path, tmp_path: Path) -> None:
     found = identify_binary([sys.executable, "-u", "train.py", "--epochs", "1"], str(tmp_path), os.environ["PATH"])
     assert found is not None and found.path == str(program.resolve())
 

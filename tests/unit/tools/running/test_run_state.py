@@ -45,13 +45,9 @@ def test_nothing_but_a_run_is_found(store: Store, reference: str) -> None:
             runs.find(store, reference)
 
 
-def test_folders_of_runs_are_closed_to_others(store: Store) -> None:
+def test_folders_of_runs_are_closed_to_others_and_a_damaged_state_is_a_problem(store: Store) -> None:
     folder = store.run_folder(_made(store))
     assert folder.stat().st_mode & 0o777 == folder.parent.stat().st_mode & 0o777 == 0o700
-
-
-def test_a_damaged_state_is_a_problem(store: Store) -> None:
-    folder = store.run_folder(_made(store))
     (folder / "state.json").write_text("{")
     with pytest.raises(StoreProblem, match="cannot be read"):
         runs.inspect_run(store, folder)
@@ -95,5 +91,5 @@ def test_who_waits_hears_what_is_being_done(store: Store) -> None:
     run_id = _made(store, state="running", supervisor=this_process(), activity="pass_1: launch 2 of 9 (gemm)")
     heard: list[Activity] = []
     with listening(heard.append):
-        runs.wait(store, store.run_folder(run_id), 0.3)
+        runs.wait(store, store.run_folder(run_id), 0.1)
     assert [(str(one), one.share) for one in heard] == [("pass_1: launch 2 of 9 (gemm)", 0.0)]

@@ -153,10 +153,6 @@ def test_code_objects_are_made_in_the_version_that_this_hip_reads(monkeypatch: p
         first, second = gpu.compile("a", {}), gpu.compile("b", {})
         assert int(gpu.load(first)) == int(gpu.load(second)) == reads
         assert gpu.device.compiler == f"clang, code objects of version {reads}"
-
-
-def test_a_hip_that_reads_no_version_is_told_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hip, "compile_for", _by_clang)
     monkeypatch.setattr(hip, "bindings", lambda: _Refusing(None))
     gpu = hip.Hip(0)
     with pytest.raises(DeviceFailure, match=r"rejected the kernels.*\(303\).*version 4.*ROCM_PATH"):

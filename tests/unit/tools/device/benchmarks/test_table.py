@@ -7,8 +7,6 @@ import pytest
 from rooflens.analysis.base.problems import NotFound
 from rooflens.tools.device.benchmarks.specs import ceilings, choose_specs, variants
 
-"""Ceilings that follow from others, or that no kernel here measures."""
-
 
 def test_work_of_a_launch_is_what_its_instructions_move_or_do() -> None:
     h200 = {s.name: s for s in ceilings("sm_90")}

@@ -26,16 +26,15 @@ def test_two_sockets_with_two_threads_a_core(machine: Any) -> None:
     assert (device.name, device.memory_bytes) == ("AMD EPYC 9654 96-Core Processor", 24684084 * 1024)
 
 
-def test_the_present_clock_is_not_the_highest(machine: Any) -> None:
-    machine.write("proc/cpuinfo", thread(machine, 0, 0, 0))
-    assert survey.device(machine.roots).clock_max_mhz is None
-
-
-def test_cores_from_cpuinfo_where_sys_is_closed(machine: Any) -> None:
+def test_cores_from_cpuinfo_where_sys_is_closed_and_nothing_where_both_are(machine: Any) -> None:
+    known = survey.device(machine.roots).model_dump(exclude_none=True, exclude={"arch"})
+    assert known == {"vendor": "cpu", "index": 0, "supported": False}
     text = "\n".join(f"processor : {n}\nphysical id : 0\ncore id : {n // 2}\n" for n in range(4))
     machine.write("proc/cpuinfo", text)
     device = survey.device(machine.roots)
     assert (device.compute_units, device.threads, device.name) == (2, 4, None)
+    machine.write("proc/cpuinfo", thread(machine, 0, 0, 0))
+    assert survey.device(machine.roots).clock_max_mhz is None, "the present clock is not the highest"
 
 
 def test_arm_processors_are_named_by_their_numbers(machine: Any) -> None:
@@ -44,8 +43,3 @@ def test_arm_processors_are_named_by_their_numbers(machine: Any) -> None:
     assert survey.device(machine.roots).name == "Neoverse V2"
     machine.write("proc/cpuinfo", grace.replace("0xd4f", "0xfff"))
     assert survey.device(machine.roots).name == "Arm implementer 0x41, part 0xfff"
-
-
-def test_nothing_readable_is_all_null(machine: Any) -> None:
-    known = survey.device(machine.roots).model_dump(exclude_none=True, exclude={"arch"})
-    assert known == {"vendor": "cpu", "index": 0, "supported": False}

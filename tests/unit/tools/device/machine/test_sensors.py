@@ -47,18 +47,15 @@ def card(tmp_path: Path) -> Card:
     return Card(tmp_path)
 
 
-def test_an_amd_card_tells_clocks_power_heat_and_use(card: Card) -> None:
+def test_an_amd_card_tells_clocks_power_heat_and_use_or_at_least_the_marked_level(card: Card) -> None:
+    card.write("pp_dpm_sclk", "0: 500Mhz\n1: 1700Mhz *\n")
+    card.write("pp_dpm_mclk", "0: 400Mhz *\n1: 1600Mhz\n")
+    assert card.read() == SensorReading(clock_mhz=1700.0, memory_clock_mhz=400.0)
     for name, value in (("freq1", 1_700_000_000), ("freq2", 1_600_000_000), ("temp1", 41_000), ("temp2", 63_000)):
         card.write(f"hwmon/hwmon3/{name}_input", f"{value}\n")
     card.write("hwmon/hwmon3/power1_average", "285000000\n")
     card.write("gpu_busy_percent", "97\n")
     assert card.read() == SensorReading(1700.0, 1600.0, 285.0, 63.0, 97.0, None)
-
-
-def test_without_hwmon_the_marked_level_is_the_clock(card: Card) -> None:
-    card.write("pp_dpm_sclk", "0: 500Mhz\n1: 1700Mhz *\n")
-    card.write("pp_dpm_mclk", "0: 400Mhz *\n1: 1600Mhz\n")
-    assert card.read() == SensorReading(clock_mhz=1700.0, memory_clock_mhz=400.0)
 
 
 def test_garbage_and_silence_are_null(card: Card, tmp_path: Path) -> None:
@@ -146,13 +143,6 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     sensors.handle_at.cache_clear()
 
 
-def test_nvml_tells_everything(nvml: dict[str, Any]) -> None:
-    read = sensors.reader("nvidia", PCI)
-    assert read is not None
-    assert read() == SensorReading(1980.0, 1980.0, 698.5, 66.0, 100.0, frozenset())
-    assert nvml["asked"]["DeviceGetHandleByPciBusId"] == ("00000000:c1:00.0",)
-
-
 @pytest.mark.parametrize(
     ("bits", "causes"),
     [(0x1, set()), (0x4, {"power"}), (0x2 | 0x40, {"limit", "temperature"}), (0x8, {"hardware"}), (0x80, {"power"})],
@@ -163,7 +153,11 @@ def test_reasons_of_nvml_become_causes_and_idle_is_none(nvml: dict[str, Any], bi
     assert read is not None and read().held_back == causes
 
 
-def test_what_nvml_does_not_say_is_null_and_without_it_there_is_no_reader(nvml: dict[str, Any]) -> None:
+def test_nvml_tells_everything_or_null_and_without_it_there_is_no_reader(nvml: dict[str, Any]) -> None:
+    read = sensors.reader("nvidia", PCI)
+    assert read is not None
+    assert read() == SensorReading(1980.0, 1980.0, 698.5, 66.0, 100.0, frozenset())
+    assert nvml["asked"]["DeviceGetHandleByPciBusId"] == ("00000000:c1:00.0",)
     for name in ("CurrentClocksThrottleReasons", "ClockInfo", "PowerUsage", "Temperature", "UtilizationRates"):
         nvml[f"DeviceGet{name}"] = _NVMLError("not supported")
     read = sensors.reader("nvidia", PCI)

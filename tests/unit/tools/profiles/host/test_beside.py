@@ -16,8 +16,11 @@ PERF = FOLDER / "perf-script" / "samples_of_a_running_thread_become_spans" / "pr
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A trace with the recording of py-spy and its log."""
-    return Path(shutil.copytree(JOINED, tmp_path / "run"))
+    """A trace with the recording of py-spy, which is packed, and its log."""
+    run = Path(shutil.copytree(JOINED, tmp_path / "run"))
+    (run / "host.json.gz").write_bytes(gzip.compress((run / "host.json").read_bytes()))
+    (run / "host.json").unlink()
+    return run
 
 
 def sources(bench, done):
@@ -46,22 +49,16 @@ def test_recordings_of_several_samplers_keep_their_own_stacks(bench, folder):
 
 
 def test_a_damaged_recording_is_left_out_and_the_trace_stays(bench, folder):
-    text = (folder / "host.json").read_text()
-    (folder / "host.json").write_text(text.replace('"ts":', '"when":'))
+    text = gzip.decompress((folder / "host.json.gz").read_bytes())
+    (folder / "host.json.gz").write_bytes(gzip.compress(text.replace(b'"ts":', b'"when":')))
     done = bench.load(folder)
     assert done.events and "left_out" in codes(bench, done)
     assert "host_samples.parquet" not in bench.manifest(done).files
 
 
 def test_a_link_to_a_recording_elsewhere_is_not_followed(bench, folder, tmp_path):
-    outside = tmp_path / "elsewhere.json"
-    (folder / "host.json").rename(outside)
-    (folder / "host.json").symlink_to(outside)
-    assert codes(bench, bench.load(folder)) == []
-
-
-def test_a_packed_recording_uses_the_log_of_the_plain_one(bench, folder):
-    plain = folder / "host.json"
-    (folder / "host.json.gz").write_bytes(gzip.compress(plain.read_bytes()))
-    plain.unlink()
-    assert codes(bench, bench.load(folder)) == []
+    outside = tmp_path / "elsewhere.json.gz"
+    (folder / "host.json.gz").rename(outside)
+    (folder / "host.json.gz").symlink_to(outside)
+    done = bench.load(folder)
+    assert codes(bench, done) == [] and "host_samples.parquet" not in bench.manifest(done).files

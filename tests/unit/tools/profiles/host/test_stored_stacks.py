@@ -91,12 +91,14 @@ def stored(
     return con
 
 
-def test_lines_are_kept_where_the_file_can_be_read(tmp_path: Path) -> None:
+def test_lines_are_kept_where_files_can_be_read_and_without_python_nothing_is_said(tmp_path: Path) -> None:
     source = tmp_path / "train.py"
     source.write_text("import x\nloss = model(batch).item()\n")
     writer = Writer().sample(10, frame("<module>", str(source), 2)).sample(30)
     con = stored(tmp_path, writer.put(tmp_path / "host"), first=0, last=1, shift=0)
     assert con.execute("SELECT text FROM host_stacks").fetchall() == [("loss = model(batch).item()",)]
+    without_python = stored(tmp_path / "other", Writer().put(tmp_path / "none"), first=0, last=1)
+    assert without_python.execute("FROM said").fetchall() == []
 
 
 @pytest.mark.parametrize(
@@ -150,14 +152,6 @@ def test_stacks_that_lack_their_outermost_frames_are_completed_also_if_they_are_
     assert {tuple(name for name, *_ in span.stack) for span in spans} == {("<module>", "write", "values", "record")}
 
 
-def test_what_to_install_is_said_where_the_sampler_is_missing(tmp_path: Path) -> None:
-    folder = tmp_path / "host"
-    folder.mkdir()
-    (folder / FACTS).write_text(json.dumps({"refused": os.strerror(2)}))
-    con = stored(tmp_path, folder, first=0, last=1)
-    assert "pip install py-spy" in str(con.execute("FROM said").fetchall())
-
-
 def test_what_to_allow_is_said_where_the_program_had_to_sample_itself(tmp_path: Path) -> None:
     folder = usual().put(tmp_path / "host", sampler="in-process", unreadable=os.strerror(1), began=BEGAN + 7)
     con = stored(tmp_path, folder, first=0, last=1, shift=-BEGAN)
@@ -166,10 +160,14 @@ def test_what_to_allow_is_said_where_the_program_had_to_sample_itself(tmp_path: 
     assert "--cap-add=SYS_PTRACE" in str(con.execute("FROM said").fetchall())
 
 
-def test_it_is_said_if_no_process_sampled_itself_where_memory_cannot_be_read(tmp_path: Path) -> None:
+def test_it_is_said_if_no_process_sampled_itself_or_the_sampler_is_missing(tmp_path: Path) -> None:
     folder = Writer().put(tmp_path / "host", sampler="in-process", unreadable=os.strerror(1), began=BEGAN)
     con = stored(tmp_path, folder, first=0, last=1, shift=-BEGAN)
     assert "ignores PYTHONPATH (options -I, -E and -S)" in str(con.execute("FROM said").fetchall())
+    (folder / SAMPLES).unlink()
+    (folder / FACTS).write_text(json.dumps({"refused": os.strerror(2)}))
+    con = stored(tmp_path / "missing", folder, first=0, last=1)
+    assert "pip install py-spy" in str(con.execute("FROM said").fetchall())
 
 
 @pytest.mark.parametrize("content", ['{"a": 1}', '[{"ph": "B"}]', "no json"])
@@ -189,8 +187,3 @@ def test_the_process_between_sampler_and_program_is_left_out(tmp_path: Path) -> 
     writer.sample(90, pid=8, tid=80, thread=8).sample(95)
     con = stored(tmp_path, writer.put(tmp_path / "host"), first=0, last=1, shift=-BEGAN)
     assert con.execute("SELECT pid, start_ns, end_ns FROM host_samples").fetchall() == [(8, 5_000_000, 85_000_000)]
-
-
-def test_a_program_without_python_has_no_samples_and_no_warning(tmp_path: Path) -> None:
-    con = stored(tmp_path, Writer().put(tmp_path / "host"), first=0, last=1)
-    assert con.execute("FROM said").fetchall() == []

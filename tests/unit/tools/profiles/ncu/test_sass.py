@@ -24,17 +24,10 @@ def test_a_wide_load_is_waited_for_by_each_of_its_registers():
     assert waits(code("LDG.E.128 R4, desc[UR8][R2.64]", "FADD R1, R1, R8")) == {}
     assert waits(code("LDG.E.64 R14, desc[UR6][R26.64]", "DFMA R22, R6, R14, R22")) == {1: [0]}
     assert waits(code("LDS R15, [R2]", "DADD R22, R6, R14")) == {1: [0]}
-
-
-def test_a_matrix_load_is_waited_for_by_as_many_registers_as_it_loads_matrices():
+    # Of matrices, as many registers as are loaded.
     assert waits(code("LDSM.16.M88.4 R4, [R2]", "FADD R1, R1, R7")) == {1: [0]}
     assert waits(code("LDSM.16.M88.2 R4, [R2]", "FADD R1, R1, R5")) == {1: [0]}
     assert waits(code("LDSM.16.M88.2 R4, [R2]", "FADD R1, R1, R6")) == {}
-
-
-def test_a_pointer_that_was_loaded_is_waited_for_by_the_next_load():
-    chase = "LDG.E R2, desc[UR4][R2.64]"
-    assert waits(code(chase, "IMAD.WIDE R2, R2, 0x4, R6", chase)) == {1: [0]}
 
 
 def test_a_value_loaded_at_the_end_of_a_loop_is_waited_for_at_its_start():
@@ -49,33 +42,24 @@ def test_a_value_loaded_at_the_end_of_a_loop_is_waited_for_at_its_start():
     assert waits(found) == {1: [0, 2]}
 
 
-def test_what_a_branch_never_reaches_is_not_waited_for():
+def test_what_a_branch_or_a_jump_never_reaches_is_not_waited_for():
     found = code("@P0 BRA 0x7f0000001030", "LDG.E R4, desc[UR4][R2.64]", "EXIT", "FADD R8, R8, R4")
     assert waits(found) == {}
-
-
-def test_an_unconditional_jump_does_not_fall_through():
     found = code("LDG.E R4, desc[UR4][R2.64]", "BRA 0x7f0000001030", "FADD R1, R4, R4", "FADD R2, R4, R4")
     assert waits(found) == {3: [0]}
 
 
-def test_a_store_waits_for_its_data_and_its_address():
+def test_a_store_waits_for_its_data_and_its_address_and_overwriting_for_a_load():
     assert waits(code("LDL R11, [R1+0x1c0]", "STL [R1+0x36c], R11")) == {1: [0]}
     assert waits(code("LDG.E.64 R4, desc[UR4][R2.64]", "STG.E desc[UR4][R4.64], R9")) == {1: [0]}
-
-
-def test_overwriting_a_register_that_is_still_loaded_waits():
     assert waits(code("LDG.E R4, desc[UR4][R2.64]", "MOV R4, 0x1")) == {1: [0]}
 
 
-def test_asynchronous_copies_are_waited_for_by_their_counter():
+def test_copies_are_waited_for_by_their_counter_and_barriers_by_what_is_behind_them():
     found = code(
         "LDGSTS.E.128 [R5], desc[UR4][R2.64]", "LDGDEPBAR", "DEPBAR.LE SB0, 0x0", "BAR.SYNC.DEFER_BLOCKING 0x0"
     )
     assert waits(found) == {2: [0]}
-
-
-def test_the_instruction_behind_a_barrier_waits_for_it():
     found = code("STS [R3], R6", "BAR.SYNC.DEFER_BLOCKING 0x0", "LDS R4, [R6+UR4]", "FADD R4, R4, R5")
     assert waits(found) == {2: [1], 3: [2]}
     assert waits(code("BAR.ARV 0x1, 0x40", "FADD R4, R4, R5")) == {}

@@ -56,9 +56,6 @@ def test_the_hot_line_of_a_trace_is_told_in_cycles_with_those_before_an_instruct
     assert kernel.cycles == sum(latency + idle for *_, latency, _, idle in CODE) == 91_329
 
 
-CALLED, OTHER = 0x1E00, 0x1F00
-
-
 def test_a_trace_without_a_wave_says_what_to_trace_instead(bench: Any) -> None:
     done = bench.load(written(bench.folder, [[*row[:6], 0, 0, 0, 0] for row in CODE]))
     assert any("--att-target-cu" in warning for warning in done.warnings)

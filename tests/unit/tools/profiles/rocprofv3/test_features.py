@@ -42,7 +42,9 @@ def test_a_rocprofv3_without_a_version_text_is_dated_by_its_options(
     assert (found.version, found.definitions) == (version, schema)
 
 
-def test_formats_are_those_of_the_help() -> None:
+def test_formats_and_sampling_are_those_of_the_help() -> None:
+    assert not features(BASE, "").pc_sampling
+    assert features(f"{BASE} --pc-sampling-beta-enabled --pc-sampling-interval", "").pc_sampling
     assert features(BASE, "").formats == ("csv", "json", "pftrace", "otf2")
     assert features(BASE.replace("otf2}", "otf2,rocpd}"), "").formats[-1] == "rocpd"
 
@@ -53,11 +55,6 @@ def test_kernel_replay_needs_its_beta_switch_and_the_mode_where_there_is_one() -
     assert features(f"{BASE} --kernel-replay-beta-enabled", "").kernel_replay == switch
     both = features(f"{BASE} --replay-mode --kernel-replay-beta-enabled", "").kernel_replay
     assert both == ("--replay-mode", "kernel", *switch)
-
-
-def test_a_script_from_before_json_input_is_refused() -> None:
-    with pytest.raises(MissingTool, match=r"too old.*--output-format"):
-        features("-i --input --kernel-trace --output-file --output-directory", "")
 
 
 @pytest.mark.parametrize(
@@ -83,3 +80,5 @@ def test_a_version_of_rocm_or_of_the_sdk_stands_for_features(
 def test_versions_that_cannot_be_driven_are_refused(version: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         features_of(version)
+    with pytest.raises(MissingTool, match=r"too old.*--output-format"):
+        features("-i --input --kernel-trace --output-file --output-directory", "")

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from rooflens.analysis.base.problems import BadArgument, MissingTool
-from rooflens.tools.running.drivers.rocprofv3.command import add_sampling_methods, features, features_of, notes, steps
+from rooflens.tools.running.drivers.rocprofv3.command import add_sampling_methods, features_of, notes, steps
 from rooflens.tools.running.drivers.rocprofv3.features import Rocprofv3Features
 from rooflens.tools.running.drivers.rocprofv3.pc_sampling import ListedSamplingMethod, parse_sampling_methods
 from rooflens.tools.running.request import ProfileRequest
@@ -79,12 +79,6 @@ def test_what_cannot_sample_says_so_and_what_else_there_is() -> None:
         sampled("gfx942", features_of("6.2"))
     with pytest.raises(BadArgument, match="takes no samples"):
         steps(ProfileRequest((), target="gfx942", hotspots=True, pid=1), NEW, program="rocprofv3", out="run")
-
-
-def test_the_help_of_a_script_tells_whether_it_samples() -> None:
-    base = "--input --output-file --output-directory --kernel-trace --output-format {csv,json}"
-    assert not features(base, "").pc_sampling
-    assert features(f"{base} --pc-sampling-beta-enabled --pc-sampling-interval", "").pc_sampling
 
 
 def test_samples_come_beside_counters_and_the_notes_tell_their_price() -> None:

@@ -20,10 +20,6 @@ RUN = run(
     *repeated(2, COPY, SQ_INSTS_VALU=[64.0, 65.0], GRBM_GUI_ACTIVE=[8000.0, 8008.0]),
     replace(LDS, counters={"SQ_INSTS_VALU": [8.0, 24.0, 32.0], "GRBM_GUI_ACTIVE": [1000.0] * 8}),
 )  # fmt: skip
-COLUMNS = (
-    "dispatch_id, kernel, device_id, pid, queue_id, grid, workgroup_size, vgpr, agpr, sgpr, scratch_bytes, start_ns, "
-    "duration_ns"
-)
 
 
 @pytest.fixture(params=["rocpd", "json", "csv"])
@@ -89,15 +85,3 @@ def test_views_are_read_where_the_tables_are_missing(bench, writer, amd_schema):
     whole, views = bench.load(file), bench.load(bench.folder / "views.db")
     for table in ("dispatches", "counters"):
         assert bench.rows(views, table) == bench.rows(whole, table)
-
-
-def test_recorded_formats_agree(bench, shared):
-    folder = shared / "rocprofv3" / "kernel_trace"
-    found = {
-        ending: bench.rows(bench.load(next(folder.glob(f"*{ending}"))), "dispatches", f"{COLUMNS}, lds_bytes")
-        for ending in ("_results.db", "_results.json", "_kernel_trace.csv")
-    }
-    assert len(found["_results.db"]) == 9
-    assert found["_results.db"] == found["_results.json"]
-    assert [row[-1] for row in found["_results.db"]] == [0, 0, 0, 1024, 1024, 512, 2048, 0, 0]
-    assert [row[:-1] for row in found["_results.db"]] == [row[:-1] for row in found["_kernel_trace.csv"]]

@@ -61,9 +61,8 @@ def _frames(bench, done, number):
     return bench.rows(done, "host_stacks", "function, file, line, module", f"stack = {number}")
 
 
-@pytest.mark.parametrize(("category", "column"), [("timer_sampling", "call_stack"), ("overflow_sampling", "extdata")])
-def test_samples_have_frames_and_what_is_inlined_in_them_and_are_no_calls(bench, sampled, category, column):
-    done = bench.load(sampled(category, column))
+def test_samples_have_frames_and_what_is_inlined_in_them_and_are_no_calls(bench, sampled):
+    done = bench.load(sampled())
     rows = bench.rows(done, "host_samples", "start_ns, end_ns, samples, pid, thread, source, stack")
     half = 500_000
     assert [row[:6] for row in rows] == [
@@ -79,8 +78,13 @@ def test_samples_have_frames_and_what_is_inlined_in_them_and_are_no_calls(bench,
     assert bench.rows(done, "ranges", "source, count(*)", "true GROUP BY ALL") == [("rocprof-sys", 12)]
 
 
-def test_samples_without_lines_say_so(bench, sampled):
-    codes = {warning.code for warning in bench.manifest(bench.load(sampled(lines=False))).warnings}
+def test_samples_of_counters_that_overflow_are_stacks_and_without_lines_say_so(bench, sampled):
+    done = bench.load(sampled("overflow_sampling", "extdata", lines=False))
+    stacks = bench.column(done, "host_samples", "stack")
+    assert [[function for function, *_ in _frames(bench, done, stack)] for stack in stacks] == [
+        ["main", "solve", "axpy"], ["main", "solve"],
+    ]  # fmt: skip
+    codes = {warning.code for warning in bench.manifest(done).warnings}
     assert codes >= {"host_functions_only", "host_idle_unknown"}
 
 

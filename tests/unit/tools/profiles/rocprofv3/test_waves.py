@@ -123,7 +123,11 @@ def test_the_waves_of_a_capture_add_up_to_what_the_decoder_says_of_every_instruc
 
 
 def test_the_whole_folder_of_the_capture_tells_its_two_kernels_apart(bench: Any, captured: Path) -> None:
-    done = bench.load(captured)
+    """The database beside the raw traces alone says how to decode them."""
+    done, told = bench.load(captured), "a raw thread trace: rocprofv3 --att decodes it right after recording"
+    (raw,) = {file.parent for file in captured.rglob("*.att")}
+    assert any(told in text for text in bench.load(raw).warnings)
+    assert not any(told in text for text in done.warnings)
     counts = bench.rows(done, "waves", "kernel, count(*)", "true GROUP BY kernel ORDER BY 2")
     assert [count for _, count in counts] == [32, 36]
     assert "batched_matrix_multiplication" in counts[0][0] and "fillBuffer" in counts[1][0]
@@ -133,15 +137,6 @@ def test_the_whole_folder_of_the_capture_tells_its_two_kernels_apart(bench: Any,
     assert bench.rows(done, "instructions", "sum(hidden_cycles), sum(exposed_cycles)") == [(0, cycles)]
     states = "idle_cycles + exec_cycles + wait_cycles + stall_cycles - (end_cycle - start_cycle)"
     assert all(abs(n) <= 4 for (n,) in bench.rows(done, "waves", states, "instructions IS NOT NULL"))
-
-
-RAW = "a raw thread trace: rocprofv3 --att decodes it right after recording"
-
-
-def test_the_database_beside_raw_traces_says_how_to_decode_them(bench: Any, captured: Path) -> None:
-    (raw,) = {file.parent for file in captured.rglob("*.att")}
-    assert any(RAW in text for text in bench.load(raw).warnings)
-    assert not any(RAW in text for text in bench.load(captured).warnings)
 
 
 def test_two_captures_are_compared_line_by_line(bench: Any) -> None:

@@ -144,13 +144,6 @@ def test_where_counters_cannot_be_defined_they_are_left_out_and_told(version: st
     assert any("SQ_LEVEL_WAVES_ACCUM" in note.text for note in notes(request(), features_of(version)))
 
 
-def test_mi100_has_no_integrals_under_rocprofv3() -> None:
-    wanted = request(target="gfx908")
-    assert left_out(wanted, features_of(None)) == {
-        "SQ_LEVEL_WAVES_ACCUM": "rocprofv3 integrates no level counters on MI100"
-    }
-
-
 def test_counters_that_rocprofv3_does_not_define_never_reach_it() -> None:
     wanted = ProfileRequest(command=COMMAND, passes=(("TCP_TCP_LATENCY_sum", "SQ_WAVES"), ("SQ_INSTS_FLAT_LDS_ONLY",)),
                      target="gfx942")  # fmt: skip
@@ -158,6 +151,8 @@ def test_counters_that_rocprofv3_does_not_define_never_reach_it() -> None:
     assert [s.name for s in made] == ["timing", "pass_1"], "a pass with nothing left is not run"
     assert made[1].counters == ("SQ_WAVES",)
     assert left_out(wanted, features_of(None)).keys() == {"TCP_TCP_LATENCY_sum", "SQ_INSTS_FLAT_LDS_ONLY"}
+    told = {"SQ_LEVEL_WAVES_ACCUM": "rocprofv3 integrates no level counters on MI100"}
+    assert left_out(request(target="gfx908"), features_of(None)) == told
 
 
 def test_channels_of_a_known_device_are_selected_one_by_one() -> None:
@@ -167,10 +162,7 @@ def test_channels_of_a_known_device_are_selected_one_by_one() -> None:
     assert job["pmc"] == [f"TCC_HIT[{i}]" for i in range(32)]
     defined = dict(re.findall(r"name: '([^']+)'.*expression: '([^']+)'", step.files["pass_1.yaml"]))
     assert defined["TCC_HIT[17]"] == "select(TCC_HIT,[DIMENSION_XCC=[1],DIMENSION_INSTANCE=[1]])"
-    assert step.counters == ("TCC_HIT[*]",)
-
-
-def test_channels_of_an_unknown_number_of_xcds_are_left_out() -> None:
+    assert step.counters == ("TCC_HIT[*]",), "and with an unknown number of XCDs they are left out"
     wanted = request(target="gfx942", passes=(("TCC_HIT[*]", "TCC_HIT_sum"),))
     assert "XCDs" in left_out(wanted, features_of(None))["TCC_HIT[*]"]
     assert left_out(dataclasses.replace(wanted, target="gfx90a"), features_of(None)) == {}
