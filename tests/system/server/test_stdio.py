@@ -79,7 +79,7 @@ def raw(request: pytest.FixtureRequest, samples: Store) -> Iterator[_Raw]:
     found = _Raw(samples, request.param)
     yield found
     found.process.kill()
-    found.process.communicate()
+    found.process.wait()
 
 
 def test_a_malformed_message_is_answered_and_the_next_one_served(raw: _Raw) -> None:
@@ -150,6 +150,15 @@ def test_an_id_that_is_in_use_is_refused_and_both_are_answered(raw: _Raw) -> Non
     assert answers[0]["error"]["code"] == -32600 and "result" in answers[1]
 
 
+def test_a_client_that_goes_away_ends_the_server(raw: _Raw) -> None:
+    """The last that is asked of it."""
+    assert raw.process.stdin and raw.process.stdout
+    raw.process.stdout.close()
+    raw.send(raw.line({"id": 3, "method": "tools/list", "params": {}}))
+    assert raw.process.wait(END_S) == 0
+    raw.process.stdin.close()
+
+
 def test_a_request_before_initialize_and_a_last_half_one_are_answered(samples: Store) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "rooflens", "--store", str(samples.root), "serve"],
@@ -158,15 +167,6 @@ def test_a_request_before_initialize_and_a_last_half_one_are_answered(samples: S
     )  # fmt: skip
     answers = {a["id"]: a["error"]["code"] for a in map(json.loads, process.stdout.splitlines())}
     assert set(answers) == {None, 3} and answers[None] == -32700 and process.returncode == 0
-
-
-def test_a_client_that_goes_away_ends_the_server(samples: Store) -> None:
-    server = _Raw(samples, "2025-11-25")
-    assert server.process.stdin and server.process.stdout
-    server.process.stdout.close()
-    server.send(b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}\n')
-    assert server.process.wait(END_S) == 0
-    server.process.stdin.close()
 
 
 def _peak_mib(pid: int) -> float:

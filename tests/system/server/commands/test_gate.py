@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,6 @@ from rooflens.server.cli import main
 from rooflens.server.commands import command
 from rooflens.server.terminal import outcome
 from rooflens.tests.support.comparisons import launches, workload
-from rooflens.tests.support.waiting import END_S
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +121,11 @@ def test_pipes_and_links_are_written_into_and_modes_stay(
     assert stat.S_IMODE(kept.stat().st_mode) == 0o640 and "rooflens gate: main" in kept.read_text(encoding="utf-8")
 
 
-def test_an_output_that_leads_to_a_file_gets_the_summary_and_the_verdict(filled: Filled, tmp_path: Path) -> None:
-    with (tmp_path / "out").open("wb") as out:
-        words = ["gate", "--store", str(filled[0].root), "main", "branch", "--markdown", "/dev/stdout"]
-        subprocess.run([sys.executable, "-m", "rooflens", *words], stdout=out, check=True, timeout=END_S)
-    text = (tmp_path / "out").read_text(encoding="utf-8")
+def test_an_output_that_leads_to_a_file_gets_the_summary_and_the_verdict(
+    filled: Filled, capfd: pytest.CaptureFixture[str]
+) -> None:
+    main(["gate", "--store", str(filled[0].root), "main", "branch", "--markdown", "/dev/stdout"])
+    text = capfd.readouterr().out
     assert text.startswith("## ") and "PASS " in text.split("| why |")[1], "the table, then the lines"
 
 
