@@ -32,11 +32,6 @@ def test_the_store_option_is_accepted_before_and_after_the_subcommand(
     assert before[1] == after[1]
 
 
-def test_arguments_that_are_no_json_object_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ("{", "[1]", "3"):
-        assert _call(capsys, "call", "list_workloads", arguments)[0] == 2
-
-
 def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(
     samples: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
