@@ -54,15 +54,6 @@ def test_bash_completes_commands_options_tools_and_workloads_that_are_plain_word
     assert not (place / "pwned").exists()
 
 
-def test_without_a_shell_that_asks_nothing_is_loaded() -> None:
-    code = "import sys\nfrom rooflens.server.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
-    done = subprocess.run(
-        [sys.executable, "-c", code + "print('argcomplete' in sys.modules, 'tqdm' in sys.modules)"],
-        capture_output=True, text=True, timeout=END_S,
-    )  # fmt: skip
-    assert done.stdout.splitlines()[-1] == "False False"
-
-
 def test_a_script_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     for shell in ("bash", "zsh", "fish"):
         assert main(["completion", shell]) == 0

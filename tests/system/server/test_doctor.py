@@ -54,17 +54,14 @@ def test_a_store_that_cannot_be_written(tmp_path: Path, bare: Roots, monkeypatch
 
 
 @pytest.mark.parametrize(("allowed", "state"), [(os.R_OK | os.X_OK, "warning"), (os.W_OK | os.X_OK, "ok")])
-def test_a_folder_that_may_only_be_read_is_no_place_for_a_store(
+def test_a_folder_that_may_only_be_read_or_is_nearly_full_is_no_place_for_a_store(
     allowed: int, state: str, tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: mode & allowed == mode)
-    assert named(module.examine(Store(tmp_path), bare)[1])["store"].state == state
-
-
-def test_little_room(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOW_GB", 1e12)
-    check = named(module.examine(Store(tmp_path), bare)[1])["free space"]
-    assert check.state == "warning" and check.fix
+    checks = named(module.examine(Store(tmp_path), bare)[1])
+    assert checks["store"].state == state
+    assert checks["free space"].state == "warning" and checks["free space"].fix
 
 
 @pytest.mark.parametrize(
@@ -114,22 +111,18 @@ GPU = Device(vendor="amd", index=0, name="AMD Instinct MI300X", arch="gfx942", s
         ({"compiler": "clang", "launched": None, "why": "0 GPUs"}, "warning", "could not be tried (0 GPUs)"),
         ({"compiler": "clang", "launched": False, "why": "(303)"}, "warning", "launching one failed ((303))"),
         ({"compiler": None, "launched": None, "why": "no clang"}, "missing", "cannot be compiled (no clang)"),
+        (None, "warning", "ended with status -11"),
     ],
 )
 def test_doctor_tells_what_compiling_and_launching_gave(
-    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, found: str
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object] | None, state: str, found: str
 ) -> None:
-    told = json.dumps({"why": "", "fix": "mend", **answer})
-    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(0, f"a library's banner\n{told}\n"))
+    told = f"a library's banner\n{json.dumps({'why': '', 'fix': 'mend', **(answer or {})})}\n"
+    given = ProgramAnswer(-11) if answer is None else ProgramAnswer(0, told)
+    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: given)
     check = programs.kernels(GPU)
-    assert (check.name, check.state, check.fix) == ("kernels for gfx942", state, "" if state == "ok" else "mend")
-    assert found in check.found
-
-
-def test_a_runtime_that_crashes_at_the_trial_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(-11))
-    check = programs.kernels(GPU)
-    assert check.state == "warning" and "ended with status -11" in check.found
+    assert (check.name, check.state) == ("kernels for gfx942", state) and found in check.found
+    assert answer is None or check.fix == ("" if state == "ok" else "mend")
 
 
 def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tried() -> None:
