@@ -12,6 +12,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor import examination as module
+from rooflens.tests.support import machines
 from rooflens.tools.device.machine import programs
 from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from rooflens.tools.device.machine.permissions import CounterPermission
@@ -135,23 +136,19 @@ def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tr
 
 
 def test_nvcc_is_found_with_its_version_or_missing(tmp_path: Path) -> None:
-    roots = Roots(base=tmp_path, search="", site=None)
-    assert programs.nvcc(roots).state == "missing"
-    program = tmp_path / "usr/local/cuda-13.0/bin/nvcc"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n# stand-in written by a test, not the real nvcc\necho 'release 13.0, V13.0.48'\n")
-    program.chmod(0o755)
-    assert (programs.nvcc(roots).state, programs.nvcc(roots).found) == ("ok", f"13.0, {program}")
+    machine = machines.Machine(tmp_path)
+    assert programs.nvcc(machine.roots).state == "missing"
+    program = machine.program("nvcc", "echo 'release 13.0, V13.0.48'", "usr/local/cuda-13.0/bin")
+    found = programs.nvcc(machine.roots)
+    assert (found.state, found.found) == ("ok", f"13.0, {program}")
 
 
 def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container with the driver's sysfs but without its device, and without ROCm."""
-    base = tmp_path / "machine"
-    node = base / "sys/class/kfd/kfd/topology/nodes/1"
-    node.mkdir(parents=True)
-    (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndevice_id 29711\n")
+    container = machines.Machine(tmp_path / "machine")
+    container.node(1, simd_count=416, simd_per_cu=4, gfx_target_version=90010, device_id=29711)
     monkeypatch.setattr(programs, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
-    checks = module.examine(Store(tmp_path / "store"), Roots(base=base, search="", site=None))[1]
+    checks = module.examine(Store(tmp_path / "store"), container.roots)[1]
     assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
     about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]
     assert [check.name for check in about] == ["counters (AMD)"]

@@ -250,7 +250,7 @@ def test_insecure_local_asks_for_no_token_but_still_for_a_host(samples: Store) -
         assert place.post(INITIALIZE, Authorization=None, Host="evil.example").status == 421
 
 
-def test_a_unix_socket_takes_a_made_token_that_is_told_once_and_is_removed_at_the_end(
+def test_a_unix_socket_takes_a_made_token_told_once_and_is_removed_at_the_end(
     samples: Store, tmp_path: Path, short_place: Path
 ) -> None:
     path, log = short_place / "socket", tmp_path / "log"
