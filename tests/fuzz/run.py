@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from rooflens.tests.fuzz.judge import Tally, judge
-from rooflens.tests.fuzz.timelines import READERS, Spoilt
+from rooflens.tests.fuzz.profiles import READERS, Spoilt
 
 _ROUND = 100
 _HANG_S = 300

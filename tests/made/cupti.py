@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 MAGIC = b"RFLREC1\n"
-START, END, INSTANT = 2, 4, 1
+START, END = 2, 4
 
 
 def chunk(kind: str, payload: bytes = b"", record: int = 0) -> bytes:

@@ -33,7 +33,6 @@ class Device:
     matrix_f16: float
     """FLOP of FP16 products per clock and compute unit."""
     ea: str = "TCC_EA0"
-    scratch_is_flat: bool = False
 
 
 DEVICES = {

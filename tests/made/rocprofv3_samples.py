@@ -1,4 +1,4 @@
-"""Samples of the program counter described once, and written as rocprofv3 writes them: JSON, CSV and rocpd."""
+"""Samples of the program counter described once, and written as rocprofv3 writes them: JSON and rocpd."""
 
 from __future__ import annotations
 
@@ -73,17 +73,6 @@ def as_json(file: Path, made: Run = LAUNCHES, samples: Sequence[At] = SAMPLES, u
     ]  # fmt: skip
     tool["buffer_records"]["pc_sample_stochastic"] = records
     file.write_text(json.dumps({"rocprofiler-sdk-tool": [tool | other]}))
-    return file
-
-
-def as_csv(file: Path, samples: Sequence[At] = SAMPLES) -> Path:
-    """The CSV of the host trap, which states no reasons."""
-    head = ["Sample_Timestamp", "Exec_Mask", "Dispatch_Id", "Instruction", "Instruction_Comment", "Correlation_Id"]
-    lines = [",".join(f'"{name}"' for name in head)]
-    for one in samples:
-        lines += [f'1,{one.mask},{one.dispatch},"{one.text}","{one.comment}",{one.dispatch}'] * one.count
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("\n".join(lines) + "\n")
     return file
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rooflens.tests.fuzz.timelines import READERS
+from rooflens.tests.fuzz.profiles import READERS
 from rooflens.tests.system.fuzz.test_readers import ONE_OF_EACH, check_reader
 
 

@@ -1,4 +1,4 @@
-"""Workloads made of a few launches for the tests of comparisons; what a launch leaves out was not collected."""
+"""Workloads made of a few launches; what a launch leaves out was not collected."""
 
 from __future__ import annotations
 
@@ -12,11 +12,19 @@ import duckdb
 from rooflens.analysis.base.database import connect, sql_literal, sql_name
 from rooflens.analysis.launches import device_clocks
 from rooflens.analysis.store.store import Manifest, Store, write_table
-from rooflens.tests.support.rooflines import MI250X
 
+MI250X = {
+    "cu_per_gpu": 110.0, "max_sclk": 1700.0, "max_mclk": 1600.0, "num_hbm_channels": 32.0, "total_l2_chan": 32.0,
+    "num_xcd": 1.0,
+}  # fmt: skip
 LAUNCH: dict[str, int | None] = {
     "grid": 65536, "workgroup_size": 256, "lds_bytes": 0, "vgpr": None, "agpr": None, "sgpr": None,
     "scratch_bytes": None,
+}  # fmt: skip
+CEILING = {
+    "device_uuid": "VARCHAR", "device_id": "INT", "gpu": "VARCHAR", "ceiling": "VARCHAR", "unit": "VARCHAR",
+    "value": "DOUBLE", "low": "DOUBLE", "high": "DOUBLE", "kind": "VARCHAR", "n": "INT", "method": "VARCHAR",
+    "measured_at": "VARCHAR",
 }  # fmt: skip
 Row = Mapping[str, Any]
 
@@ -39,26 +47,32 @@ def workload(
     *,
     arch: str | None = "gfx90a",
     facts: Mapping[str, float] = MI250X,
+    launch: Mapping[str, int | None] = LAUNCH,
     samples: Sequence[Row] = (),
     events: Sequence[tuple[str, str, int, int]] = (),
+    ceilings: Sequence[Row] = (),
     **stated: Any,
 ) -> Manifest:
     """Publish a workload of one launch a row: kernel, duration_ns, launch columns, and counters by their names.
 
-    ``samples`` are rows of the table clocks; ``events`` have a kind, a name, a start and an end in ns.
+    ``launch`` are the launch columns where a row states no others, ``samples`` rows of the table clocks, ``ceilings``
+    rows of that table; ``events`` have a kind, a name, a start and an end in ns.
     """
     fixed = {"kernel", "duration_ns", *LAUNCH}
     counters = list(dict.fromkeys(name for row in rows for name in row if name not in fixed))
-    types = {"dispatch_id": "BIGINT", "kernel": "VARCHAR", "duration_ns": "DOUBLE", **dict.fromkeys(LAUNCH, "BIGINT")}
-    values = [{"dispatch_id": i, **LAUNCH, **row} for i, row in enumerate(rows)]
+    types = {"dispatch_id": "BIGINT", "kernel": "VARCHAR", "duration_ns": "DOUBLE", **dict.fromkeys(launch, "BIGINT")}
+    values = [{"dispatch_id": i, **launch, **row} for i, row in enumerate(rows)]
     with store.draft() as folder, connect() as con:
         create_table(con, folder, "t", types | dict.fromkeys(counters, "DOUBLE"), values)
         kept = ", ".join(["dispatch_id", "kernel", "duration_ns", *map(sql_name, counters)])
         if counters:
             write_table(con, f"SELECT {kept} FROM t", folder / "counters.parquet")
-        names = ", ".join(["dispatch_id", "kernel", "duration_ns", *LAUNCH])
+        names = ", ".join(["dispatch_id", "kernel", "duration_ns", *launch])
         write_table(con, f"SELECT {names} FROM t", folder / "dispatches.parquet")
         device_clocks.save(con, folder, samples)
+        if ceilings:
+            create_table(con, folder, "p", CEILING, ceilings)
+            write_table(con, "FROM p", folder / "ceilings.parquet")
         if events:
             columns = {"kind": "VARCHAR", "name": "VARCHAR", "start_ns": "BIGINT", "end_ns": "BIGINT"}
             create_table(con, folder, "e", columns, [dict(zip(columns, event, strict=True)) for event in events])

@@ -14,7 +14,6 @@ from rooflens.tests import ROOT
 from rooflens.tools.running.drivers.cupti.build import Recorder, recorder
 
 STANDIN = ROOT / "tests" / "standins" / "cupti"
-RUNTIME = ("cuda.h",)
 
 
 def compiler() -> str:

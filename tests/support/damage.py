@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import duckdb
 
@@ -35,20 +36,11 @@ class Damage:
     factor: float
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What was said of a kernel before and after the damage."""
+class Outcome(NamedTuple):
+    """Whether damage made a verdict another one that is sure of itself."""
 
     damage: Damage
-    before: str
-    after: str
-    confidence: float
-    doubted: bool
-
-    @property
-    def misled(self) -> bool:
-        """Whether the verdict is another one, sure of itself."""
-        return self.after != self.before and self.confidence >= SURE and not self.doubted
+    misled: bool
 
 
 def read_by_verdicts(workload: Workload) -> list[str]:
@@ -79,11 +71,9 @@ def outcomes(store: Store, of: Manifest, damages: Iterable[Damage], work: Path) 
         scratch = Store(work)
         made = _damaged(store, of, some, scratch)
         for one in _verdicts(scratch, made):
-            damage = some[int(one.kernel.rpartition(_MARK)[2])]
-            verdict = one.verdict
-            yield Outcome(
-                damage, before[damage.kernel], verdict.subsystem, verdict.confidence, verdict.doubt is not None
-            )
+            damage, verdict = some[int(one.kernel.rpartition(_MARK)[2])], one.verdict
+            another = verdict.subsystem != before[damage.kernel]
+            yield Outcome(damage, another and verdict.confidence >= SURE and verdict.doubt is None)
 
 
 def _verdicts(store: Store, of: Manifest) -> list[Diagnosis]:

@@ -1,26 +1,20 @@
-"""Compare the engine with recorded values of rocprof-compute; run as a script to see every difference.
+"""Compare the engine with recorded values of rocprof-compute.
 
 Release 3.3 (../shared/oracle) takes the mean of ratios over dispatches, 3.8 (../shared/oracle38) the ratio of sums.
-
-python tests/support/oracle.py [--release 3.8] [--panel 17 --panel 18] [--case mixbench__MI200] [--limit 40]
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import math
 import shutil
-import sys
 import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 
-from rooflens.analysis.base.problems import BadInput
 from rooflens.analysis.catalogue.metrics import Metric
 from rooflens.analysis.engine.evaluation import Aggregation, Figure
 from rooflens.analysis.rooflines import ceilings
@@ -225,38 +219,3 @@ def _cell(figure: Figure | None, field: str) -> str:
         return ""
     value = figure.metric.labels.get(field) if field in TEXTS else attrgetter(NUMBERS.get(field, "value"))(figure)
     return "" if value is None else str(value)
-
-
-def main() -> int:
-    """Print the differences, grouped by metric; the exit status is 1 when there are any."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--release", choices=AGGREGATION, default="3.3")
-    parser.add_argument("--panel", action="append")
-    parser.add_argument("--case", action="append", help="substring of the oracle file's name")
-    parser.add_argument("--limit", type=int, default=60)
-    parser.add_argument("--store", default=str(Path(tempfile.gettempdir()) / "rooflens-oracle-store"))
-    options = parser.parse_args()
-    store, total, found = Store(options.store), 0, []
-    for case in cases(options.release):
-        if options.case and not any(c in case["file"] for c in options.case):
-            continue
-        try:
-            count, different = compare(store, case, set(options.panel) if options.panel else None)
-        except BadInput as problem:
-            print(f"{case['file']}: {str(problem)[:100]}")
-            continue
-        print(f"{case['file']}: {count} cells, {len(different)} differ")
-        total += count
-        found += different
-    groups: Counter[tuple[str, str, str, str]] = Counter((d.arch, d.id, d.metric, d.field) for d in found)
-    example = {(d.arch, d.id, d.metric, d.field): d for d in reversed(found)}
-    for key, n in sorted(groups.items())[: options.limit]:
-        d = example[key]
-        cells = f"theirs {d.theirs or 'empty'} ours {d.ours or 'empty'}"
-        print(f"{n:5d} {' '.join(key)}: {cells} [{d.case} {d.norm}] {d.reason or ''}")
-    print(f"{total} cells compared, {len(found)} differ in {len(groups)} metric fields")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

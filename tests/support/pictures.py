@@ -34,12 +34,6 @@ def difference(png: bytes, stored: str) -> tuple[float, float]:
     return float(apart.mean()), float(squares.max())
 
 
-def store(png: bytes, name: str) -> None:
-    """Keep a picture as the one to compare with; look at it first."""
-    small = Image.open(io.BytesIO(png)).convert("L").quantize(16)
-    small.save(STORED / name, optimize=True)
-
-
 def texts(picture: Picture) -> list[tuple[str, Any]]:
     """Every visible text of a figure with its box in pixels, those of axes and legends included."""
     import matplotlib.text

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import duckdb
-
-from rooflens.analysis.base.database import sql_name
 from rooflens.analysis.catalogue import counter_names
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
@@ -16,13 +13,10 @@ from rooflens.analysis.engine.work_sums import WorkUnit
 from rooflens.analysis.rooflines import inputs as scenes
 from rooflens.analysis.rooflines import roofline
 from rooflens.analysis.rooflines.ceilings import CeilingSource
-from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.comparisons import MI250X, workload
 
-MI250X = {
-    "cu_per_gpu": 110.0, "max_sclk": 1700.0, "max_mclk": 1600.0, "num_hbm_channels": 32.0, "total_l2_chan": 32.0,
-    "num_xcd": 1.0,
-}  # fmt: skip
 MI300X = MI250X | {"cu_per_gpu": 304.0, "max_sclk": 2100.0, "max_mclk": 1300.0, "num_hbm_channels": 128.0,
                    "total_l2_chan": 128.0, "num_xcd": 8.0}  # fmt: skip
 Row = Mapping[str, float | str | None]
@@ -57,37 +51,24 @@ def publish(
     ``ceilings`` are rows of device number, name, unit and value, as a benchmark writes them.
     """
     names = [c for c in counters(arch) if c not in set(without)]
-    con = duckdb.connect()
-    columns = ", ".join(f"{sql_name(c)} DOUBLE" for c in names)
-    con.execute(f"CREATE TABLE c (dispatch_id BIGINT, kernel VARCHAR, duration_ns DOUBLE, {columns})")
-    for i, row in enumerate(rows):
-        values = [row.get(c, 0.0) for c in names]
-        marks = ", ".join("?" * (3 + len(names)))
-        con.execute(f"INSERT INTO c VALUES ({marks})", [i, row["kernel"], row.get("duration_ns", 1000.0), *values])
-    con.execute(
-        "CREATE TABLE p (device_uuid VARCHAR, device_id INT, gpu VARCHAR, ceiling VARCHAR, unit VARCHAR, value DOUBLE, "
-        "low DOUBLE, high DOUBLE, kind VARCHAR, n INT, method VARCHAR, measured_at VARCHAR)"
+    stated = ("device_id", "ceiling", "unit", "value")
+    of_all = {"gpu": arch, "kind": "empirical", "method": "a benchmark", "measured_at": measured_at}
+    return workload(
+        store,
+        [
+            {
+                "kernel": row["kernel"],
+                "duration_ns": row.get("duration_ns", 1000.0),
+                **{c: row.get(c, 0.0) for c in names},
+            }
+            for row in rows
+        ],
+        arch=arch,
+        facts=facts or MI250X,
+        launch={},
+        ceilings=[dict(zip(stated, one, strict=True)) | of_all for one in ceilings],
+        **manifest,
     )
-    for device, name, unit, value in ceilings:
-        con.execute(
-            "INSERT INTO p VALUES (NULL, ?, ?, ?, ?, ?, NULL, NULL, 'empirical', NULL, 'a benchmark', ?)",
-            [device, arch, name, unit, value, measured_at],
-        )
-    with store.draft() as folder:
-        write_table(con, "FROM c", folder / "counters.parquet")
-        write_table(con, "SELECT dispatch_id, kernel, duration_ns FROM c", folder / "dispatches.parquet")
-        if ceilings:
-            write_table(con, "FROM p", folder / "ceilings.parquet")
-        kernels = len({r["kernel"] for r in rows})
-        stated = {
-            "name": "w",
-            "format": "test",
-            "vendor": "amd",
-            "arch": arch,
-            "facts": dict(facts or MI250X),
-        } | manifest
-        done = Manifest.model_validate({**stated, "counters": names, "dispatches": len(rows), "kernels": kernels})
-        return store.publish(folder, done)
 
 
 def scene(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from rooflens.analysis.base.database import connect
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.analysis.tables import schema
+from rooflens.tests.support.recordings import stored
 
 EVENT = [c for c in schema()["events"].columns if c != "workload"]
 RANGE = [c for c in schema()["ranges"].columns if c != "workload"]
@@ -97,64 +100,19 @@ def publish(store: Store, made: Made, name: str = "made", **manifest: Any) -> Ma
         return store.publish(folder, Manifest(name=name, **stated))
 
 
-_KINDS = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill", "overhead": "api"}
-_CATEGORIES = {"overhead": "profiler"}
-_DIRECTIONS = {"HtoD": "h2d", "DtoH": "d2h", "DtoD": "d2d", "PtoP": "p2p", "HtoH": "h2h"}
-
-
 def chrome(path: Path) -> Made:
-    """A Chrome trace of torch.profiler, with what these tests need of it."""
-    with gzip.open(path) as file:
-        trace = json.load(file)["traceEvents"]
-    made, process = Made(), None
-    for e in trace:
-        if e.get("ph") == "X" and e.get("cat") == "cuda_runtime":
-            process = e["pid"]
-            break
-    for e in trace:
-        cat = e.get("cat")
-        if e.get("ph") != "X":
-            continue
-        start, end = round(e["ts"] * 1000), round((e["ts"] + e["dur"]) * 1000)
-        args = e.get("args", {})
-        if cat in _KINDS:
-            direction = (
-                next((d for word, d in _DIRECTIONS.items() if word in e["name"]), None) if cat == "gpu_memcpy" else None
-            )
-            pinned = (
-                None
-                if cat != "gpu_memcpy"
-                else False
-                if "Pageable" in e["name"]
-                else True
-                if "Pinned" in e["name"]
-                else None
-            )
-            on = {"device_id": args["device"], "stream": args["stream"]} if cat != "overhead" else {}
-            made.add(_KINDS[cat], e["name"], start, end, **on, pid=process, correlation=args.get("correlation"),
-                     bytes=args.get("bytes"), direction=direction, pinned=pinned,
-                     category=_CATEGORIES.get(cat))  # fmt: skip
-        elif cat in ("cuda_runtime", "cuda_driver"):
-            kind = "sync" if _SYNC.search(e["name"]) else "alloc" if _ALLOC.search(e["name"]) else "api"
-            made.add(kind, e["name"], start, end, pid=e["pid"], thread=e["tid"], correlation=args["correlation"],
-                     category=cat)  # fmt: skip
-        elif cat in ("cpu_op", "user_annotation"):
-            made.range(e["name"], start, end, pid=e["pid"], thread=e["tid"],
-                       source="torch" if cat == "cpu_op" else "user")  # fmt: skip
-    _nest(made.ranges)
+    """A Chrome trace of torch.profiler, as its reader reads it."""
+    made = Made()
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store(folder)
+        manifest = stored(store, path)
+        for table, rows in (("events", made.events), ("ranges", made.ranges)):
+            found = duckdb.sql(f"FROM read_parquet('{store.file(manifest, table)}', hive_partitioning = false)")
+            rows += [
+                {name: value for name, value in zip(found.columns, row, strict=True) if name != f"{table[:-1]}_id"}
+                for row in found.fetchall()
+            ]
     return made
-
-
-def _nest(ranges: list[dict[str, Any]]) -> None:
-    """State depth and path of ranges by what lies around them on their thread."""
-    ranges.sort(key=lambda r: (r["thread"], r["start_ns"], -r["end_ns"]))
-    around: list[dict[str, Any]] = []
-    for each in ranges:
-        while around and (around[-1]["thread"] != each["thread"] or around[-1]["end_ns"] < each["end_ns"]):
-            around.pop()
-        each["depth"] = len(around)
-        each["path"] = "/".join([*(r["name"] for r in around), each["name"]])
-        around.append(each)
 
 
 def union(intervals: Iterable[tuple[int, int]], start: int, end: int) -> int:

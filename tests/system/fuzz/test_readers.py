@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from rooflens.tests.fuzz.judge import Tally, judge
-from rooflens.tests.fuzz.timelines import READERS
+from rooflens.tests.fuzz.profiles import READERS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="measures memory as Linux tells it")
 _EXAMPLES = {"ncu report": 4}

@@ -176,8 +176,11 @@ async def seen(found: Callable[[], object]) -> None:
     await anyio.to_thread.run_sync(until, found)
 
 
-async def test_sixty_slow_queries_delay_nobody_and_end_with_their_calls(samples: Store) -> None:
-    async with connected(samples) as (client, pid):
+async def test_slow_queries_and_an_import_delay_nobody_and_end_with_their_calls(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    launches = repeated(10_000, Launch("k(int)"), X_A=[1.0] * 10_000)
+    profile = Writer(tmp_path).json("1_results.json", made_run(*launches))
+    async with connected(store) as (client, pid):
         await answers(client)
         idle, over = set(below(pid)), []
 
@@ -201,20 +204,12 @@ async def test_sixty_slow_queries_delay_nobody_and_end_with_their_calls(samples:
         await anyio.to_thread.run_sync(gone, *busy)
         assert not (await client.call_tool("query_counters", {"sql": "SELECT 1"})).is_error
 
-
-async def test_an_import_ends_with_its_call_and_leaves_nothing(tmp_path: Path) -> None:
-    launches = repeated(10_000, Launch("k(int)"), X_A=[1.0] * 10_000)
-    profile = Writer(tmp_path).json("1_results.json", made_run(*launches))
-    store = Store(tmp_path / "store")
-    async with connected(store) as (client, pid):
-        await answers(client)
-        idle = set(below(pid))
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "import_profile", {"path": str(profile), "format": "rocprofv3"})
             # It reads, which takes a hundred times as long as to notice that.
             await seen(lambda: list(store.root.glob("tmp/*")))
             group.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(gone, *(set(below(pid)) - idle))
+        await anyio.to_thread.run_sync(gone, *running())
         await answers(client)
         await seen(lambda: not list(store.root.glob("tmp/*")))
     assert not [p for p in store.root.glob("*") if p.name not in ("tmp", "format.json")]

@@ -32,11 +32,6 @@ def test_the_store_option_is_accepted_before_and_after_the_subcommand(
     assert before[1] == after[1]
 
 
-def test_arguments_that_are_no_json_object_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments in ("{", "[1]", "3"):
-        assert _call(capsys, "call", "list_workloads", arguments)[0] == 2
-
-
 def test_full_lifts_the_size_cap_and_default_tells_how_to_go_on(
     samples: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,16 +64,13 @@ def test_tools_of_one_tool_has_every_argument_with_its_values_default_and_meanin
     assert status == 1 and "list_workloads" in err
 
 
-def test_demo_shows_samples_and_their_caveat_and_measures_this_machine_if_asked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Locks of its own: it measures, and would wait for another test that does.
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    tmp_path.chmod(0o700)
-
-    drawn = list[Result]()
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The tools that a demo asks, of which one ceiling and one picture are enough."""
+    asked, drawn = list[str](), list[Result]()
 
     def ask_for_one_ceiling_and_one_picture(store: Store, tool: str, arguments: dict[str, Any]) -> Result:
+        asked.append(tool)
         if tool == "plot" and drawn:
             return drawn[0]
         more = {"device": "cpu", "ceilings": ["host.dram.copy"]} if tool == "run_peak_benchmarks" else {}
@@ -87,6 +79,15 @@ def test_demo_shows_samples_and_their_caveat_and_measures_this_machine_if_asked(
         return answered
 
     monkeypatch.setattr(demo, "ask", ask_for_one_ceiling_and_one_picture)
+    return asked
+
+
+def test_demo_shows_samples_and_their_caveat_and_measures_this_machine_if_asked(
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Locks of its own: it measures, and would wait for another test that does.
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    tmp_path.chmod(0o700)
     status, out, _ = _call(capsys, "demo", "--benchmark", "--store", str(tmp_path / "kept"))
     assert status == 0
     assert re.search(r"What this machine can reach.*host\.dram\.copy +\d", out, re.DOTALL), out
@@ -106,7 +107,7 @@ def test_demo_shows_samples_and_their_caveat_and_measures_this_machine_if_asked(
 
 
 def test_demo_without_a_store_leaves_that_of_the_user_and_what_others_prepared_alone(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    asked: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROOFLENS_STORE", str(tmp_path / "usual"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
@@ -115,13 +116,6 @@ def test_demo_without_a_store_leaves_that_of_the_user_and_what_others_prepared_a
     (trap := tmp_path / "rooflens-demo" / "plots").mkdir(parents=True)
     for name in ("matmul_fp64-roofline.png", "clover-occupancy.png"):
         (trap / name).symlink_to(victim)
-    asked = list[str]()
-
-    def noted(store: Store, tool: str, arguments: dict[str, Any]) -> Result:
-        asked.append(tool)
-        return ask(store, tool, arguments)
-
-    monkeypatch.setattr(demo, "ask", noted)
     status, out, _ = _call(capsys, "demo", "--json")
     assert "plot" in asked and "run_peak_benchmarks" not in asked
     pictures = [Path(picture) for picture in json.loads(out)["pictures"]]

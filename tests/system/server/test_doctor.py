@@ -12,6 +12,7 @@ import pytest
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.doctor import examination as module
+from rooflens.tests.support import machines
 from rooflens.tools.device.machine import programs
 from rooflens.tools.device.machine.model import Check, Device, InstalledProfiler, Roots
 from rooflens.tools.device.machine.permissions import CounterPermission
@@ -54,17 +55,14 @@ def test_a_store_that_cannot_be_written(tmp_path: Path, bare: Roots, monkeypatch
 
 
 @pytest.mark.parametrize(("allowed", "state"), [(os.R_OK | os.X_OK, "warning"), (os.W_OK | os.X_OK, "ok")])
-def test_a_folder_that_may_only_be_read_is_no_place_for_a_store(
+def test_a_folder_that_may_only_be_read_or_is_nearly_full_is_no_place_for_a_store(
     allowed: int, state: str, tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda place, mode: mode & allowed == mode)
-    assert named(module.examine(Store(tmp_path), bare)[1])["store"].state == state
-
-
-def test_little_room(tmp_path: Path, bare: Roots, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOW_GB", 1e12)
-    check = named(module.examine(Store(tmp_path), bare)[1])["free space"]
-    assert check.state == "warning" and check.fix
+    checks = named(module.examine(Store(tmp_path), bare)[1])
+    assert checks["store"].state == state
+    assert checks["free space"].state == "warning" and checks["free space"].fix
 
 
 @pytest.mark.parametrize(
@@ -114,22 +112,18 @@ GPU = Device(vendor="amd", index=0, name="AMD Instinct MI300X", arch="gfx942", s
         ({"compiler": "clang", "launched": None, "why": "0 GPUs"}, "warning", "could not be tried (0 GPUs)"),
         ({"compiler": "clang", "launched": False, "why": "(303)"}, "warning", "launching one failed ((303))"),
         ({"compiler": None, "launched": None, "why": "no clang"}, "missing", "cannot be compiled (no clang)"),
+        (None, "warning", "ended with status -11"),
     ],
 )
 def test_doctor_tells_what_compiling_and_launching_gave(
-    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object], state: str, found: str
+    monkeypatch: pytest.MonkeyPatch, answer: dict[str, object] | None, state: str, found: str
 ) -> None:
-    told = json.dumps({"why": "", "fix": "mend", **answer})
-    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(0, f"a library's banner\n{told}\n"))
+    told = f"a library's banner\n{json.dumps({'why': '', 'fix': 'mend', **(answer or {})})}\n"
+    given = ProgramAnswer(-11) if answer is None else ProgramAnswer(0, told)
+    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: given)
     check = programs.kernels(GPU)
-    assert (check.name, check.state, check.fix) == ("kernels for gfx942", state, "" if state == "ok" else "mend")
-    assert found in check.found
-
-
-def test_a_runtime_that_crashes_at_the_trial_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "ask", lambda argv, timeout_s: ProgramAnswer(-11))
-    check = programs.kernels(GPU)
-    assert check.state == "warning" and "ended with status -11" in check.found
+    assert (check.name, check.state) == ("kernels for gfx942", state) and found in check.found
+    assert answer is None or check.fix == ("" if state == "ok" else "mend")
 
 
 def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tried() -> None:
@@ -142,23 +136,19 @@ def test_kernels_are_compiled_where_no_gpu_is_and_launching_is_said_not_to_be_tr
 
 
 def test_nvcc_is_found_with_its_version_or_missing(tmp_path: Path) -> None:
-    roots = Roots(base=tmp_path, search="", site=None)
-    assert programs.nvcc(roots).state == "missing"
-    program = tmp_path / "usr/local/cuda-13.0/bin/nvcc"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n# stand-in written by a test, not the real nvcc\necho 'release 13.0, V13.0.48'\n")
-    program.chmod(0o755)
-    assert (programs.nvcc(roots).state, programs.nvcc(roots).found) == ("ok", f"13.0, {program}")
+    machine = machines.Machine(tmp_path)
+    assert programs.nvcc(machine.roots).state == "missing"
+    program = machine.program("nvcc", "echo 'release 13.0, V13.0.48'", "usr/local/cuda-13.0/bin")
+    found = programs.nvcc(machine.roots)
+    assert (found.state, found.found) == ("ok", f"13.0, {program}")
 
 
 def test_one_missing_thing_has_one_advice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container with the driver's sysfs but without its device, and without ROCm."""
-    base = tmp_path / "machine"
-    node = base / "sys/class/kfd/kfd/topology/nodes/1"
-    node.mkdir(parents=True)
-    (node / "properties").write_text("simd_count 416\nsimd_per_cu 4\ngfx_target_version 90010\ndevice_id 29711\n")
+    container = machines.Machine(tmp_path / "machine")
+    container.node(1, simd_count=416, simd_per_cu=4, gfx_target_version=90010, device_id=29711)
     monkeypatch.setattr(programs, "kernels", lambda gpu: Check(name="kernels", state="ok", found=""))
-    checks = module.examine(Store(tmp_path / "store"), Roots(base=base, search="", site=None))[1]
+    checks = module.examine(Store(tmp_path / "store"), container.roots)[1]
     assert "AMD Instinct MI210" in named(checks)["GPU 0 (AMD)"].found
     about = [check for check in checks if "/dev/kfd" in f"{check.found} {check.fix}"]
     assert [check.name for check in about] == ["counters (AMD)"]

@@ -17,9 +17,11 @@ from mcp.client import Client
 
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
+from rooflens.server.mcp import toolbox
 from rooflens.tests.support.waiting import END_S, LONG_S, until
 from rooflens.tests.system.server.test_calls import SLOW_SQL, below
-from rooflens.tests.system.tools.isolation.test_child import gone
+from rooflens.tests.system.tools.isolation.test_child import gone, running
+from rooflens.tools.get_run import RunResult
 
 FAMILY = """
 import os, subprocess, sys, time
@@ -49,8 +51,10 @@ def profiling(code: str, *arguments: str, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.anyio
-async def test_a_client_profiles_a_command_and_sees_progress(server: StdioServerParameters) -> None:
-    """In the older protocol; the tests below use the newer one."""
+async def test_a_client_sees_the_progress_of_a_run_and_waiting_calls_hold_no_threads(
+    server: StdioServerParameters,
+) -> None:
+    """In the older protocol; the test below uses the newer one."""
     told: list[tuple[float, float | None, str | None]] = []
 
     async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -63,38 +67,10 @@ async def test_a_client_profiles_a_command_and_sees_progress(server: StdioServer
         assert not done.is_error and answer["state"] == "done" and answer["kernels"]["rows"]
         found = await client.call_tool("query_counters", {"sql": "SELECT count(*) FROM dispatches"})
         assert found.structured_content["table"]["rows"] == [[2]]
-    assert any("run 2 of 2" in (message or "") for _, _, message in told)
-    values = [value for value, _, _ in told]
-    assert values == sorted(set(values)) and all(total == 2 for _, total, _ in told)
+        assert any(" of 2: " in (message or "") for _, _, message in told)
+        values = [value for value, _, _ in told]
+        assert values == sorted(set(values)) and all(total == 2 for _, total, _ in told)
 
-
-@pytest.mark.anyio
-async def test_a_run_outlives_its_cancelled_call_until_another_server_ends_it(
-    server: StdioServerParameters, tmp_path: Path
-) -> None:
-    pids, told = tmp_path / "pids", anyio.Event()
-
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        told.set()
-
-    async def profile() -> None:
-        await one.call_tool("profile_command", profiling(FAMILY, str(pids)), progress_callback=progress)
-
-    async with Client(server) as one, Client(server) as other:
-        async with anyio.create_task_group() as group:
-            group.start_soon(profile)
-            await told.wait()
-            await anyio.to_thread.run_sync(until, pids.exists)
-            group.cancel_scope.cancel()
-        standing = (await other.call_tool("get_run", {"run_id": "latest"})).structured_content
-        assert standing["state"] == "running" and len(alive(pids)) == 3
-        ended = await other.call_tool("cancel_run", {"run_id": standing["run_id"]})
-        assert ended.structured_content["state"] == "cancelled" and not alive(pids)
-
-
-@pytest.mark.anyio
-async def test_calls_that_wait_hold_no_threads(server: StdioServerParameters) -> None:
-    async with Client(server) as client:
         begun = await client.call_tool("profile_command", profiling(f"import time; time.sleep({LONG_S})", wait_s=0))
         run, over = {"run_id": begun.structured_content["run_id"]}, []
 
@@ -109,6 +85,30 @@ async def test_calls_that_wait_hold_no_threads(server: StdioServerParameters) ->
             assert not over, "fifty waiting calls must not block the others"
             await client.call_tool("cancel_run", run)
         assert {found.structured_content["state"] for found in over} == {"cancelled"}
+
+
+@pytest.mark.anyio
+async def test_a_run_outlives_its_cancelled_call_until_another_process_ends_it(
+    server: StdioServerParameters, store: Store, tmp_path: Path
+) -> None:
+    pids, told = tmp_path / "pids", anyio.Event()
+
+    async def progress(value: float, total: float | None, message: str | None) -> None:
+        told.set()
+
+    async def profile() -> None:
+        await one.call_tool("profile_command", profiling(FAMILY, str(pids)), progress_callback=progress)
+
+    async with Client(server) as one:
+        async with anyio.create_task_group() as group:
+            group.start_soon(profile)
+            await told.wait()
+            await anyio.to_thread.run_sync(until, pids.exists)
+            group.cancel_scope.cancel()
+        standing = toolbox.answer(store, "get_run", {"run_id": "latest"})
+        assert isinstance(standing, RunResult) and standing.state == "running" and len(alive(pids)) == 3
+        ended = toolbox.answer(store, "cancel_run", {"run_id": standing.run_id})
+        assert isinstance(ended, RunResult) and ended.state == "cancelled" and not alive(pids)
 
 
 @pytest.fixture
@@ -194,11 +194,4 @@ def test_a_call_from_the_command_line_waits_for_its_run_and_ends_with_its_status
 
 def alive(pids: Path) -> list[int]:
     """Those of a family that still run."""
-    found = []
-    for pid in map(int, pids.read_text().split()):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
-                found.append(pid)
-        except OSError:
-            continue
-    return found
+    return [pid for pid in map(int, pids.read_text().split()) if running(pid)]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
-import shutil
 import unicodedata
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
@@ -23,7 +21,6 @@ from rooflens.analysis.base import text as texts
 from rooflens.analysis.base.kernel_names import names_shortened_to
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Store
-from rooflens.server.cli import main
 from rooflens.server.mcp import app, toolbox
 from rooflens.server.terminal import log
 from rooflens.tests import ROOT
@@ -189,9 +186,7 @@ WORKLOAD_CALLS: list[tuple[str, dict[str, Any]]] = [
     *(("plot", {"workload": "latest", "kind": kind}) for kind in ("roofline", "speed_of_light", "occupancy")),
     ("plot", {"workload": "latest", "kind": "compare", "candidate": "latest"}),
     *(("query_counters", {"sql": SQL.format(name)}) for name in (
-        "workloads", "passes", "dispatches", "counters", "metrics", "findings", "loads", "accounts",
-        "steps", "phases", "lanes", "gaps", "operators", "collectives",
-        "ceilings", "facts",
+        "workloads", "passes", "dispatches", "counters", "metrics", "findings", "loads", "accounts", "facts",
     )),
 ]  # fmt: skip
 QUOTING: list[tuple[str, dict[str, Any]]] = [
@@ -252,22 +247,12 @@ def test_suggested_calls_hold_no_text_of_a_profile(answers: list[Result | Proble
     assert [word for word in words if "evil" in word or "<" in word or "float" in word] == []
 
 
-def test_every_tool_that_takes_a_workload_was_asked() -> None:
-    taking = {t.name for t in toolbox.TOOLS if {"workload", "baseline", "sql"} & set(t.arguments.model_fields)}
-    elsewhere = {"compute_timeline", "find_hotspots", "profile_command"}  # tests/system/tools/test_<tool>.py
-    assert taking <= {tool for tool, _ in WORKLOAD_CALLS} | elsewhere and len(taking) == 11
-
-
 def test_no_refusal_or_answer_that_quotes_an_argument_hides_or_acts(hostile: Store) -> None:
     faults = {}
     for tool, arguments in QUOTING[::3]:  # every tool with several texts, and every text with ten calls
         words, data = said(toolbox.answer(hostile, tool, arguments), tool)
         faults |= {s[:300]: (tool, what) for s in {words, *strings(data)} if (what := active(s))}
     assert faults == {}
-
-
-def test_every_tool_was_asked_with_a_hostile_argument() -> None:
-    assert {tool for tool, _ in QUOTING} | {"list_devices", "diagnose_bottleneck"} >= {t.name for t in toolbox.TOOLS}
 
 
 def test_a_file_that_cannot_be_read_is_told_without_its_markup(tmp_path: Path) -> None:
@@ -351,14 +336,13 @@ def test_nothing_takes_longer_than_its_length_deserves() -> None:
 
 
 def test_python_and_sql_hide_the_same_of_all_of_unicode() -> None:
-    # Nothing is assigned between the third plane of ideographs and the plane of tags.
-    points = [n for n in range(1, 0x110000) if not (0xD800 <= n <= 0xDFFF or 0x40000 <= n < 0xE0000)]
-    letter = "('x' || chr(i::INT) || 'y')"
-    rows = duckdb.sql(
-        f"""SELECT i, {visible_name(letter)} FROM range(1, 1114112) t(i)
-        WHERE i NOT BETWEEN 55296 AND 57343 AND i NOT BETWEEN 262144 AND 917503 ORDER BY i"""
-    ).fetchall()
-    assert [i for i, _ in rows] == points
+    # All of the first two planes and of the tags; of ideographs, private use and what is not assigned, one in 61.
+    points = [n for n in range(1, 0x110000) if not 0xD800 <= n <= 0xDFFF]
+    points = [n for n in points if n < 0x20000 or 0xE0000 <= n < 0xE1000 or n % 61 == 0]
+    con = duckdb.connect()
+    con.execute("CREATE TABLE t AS SELECT unnest($1::INT[]) AS i", [points])
+    letter = visible_name("('x' || chr(i) || 'y')")
+    rows = con.execute(f"SELECT i, {letter} FROM t ORDER BY i").fetchall()
     for start in range(0, len(rows), 1000):
         block = rows[start : start + 1000]
         shown = plain_text("".join(f"x{chr(i)}y" for i, _ in block), 4000)
@@ -433,25 +417,6 @@ async def test_resources_and_prompts_hold_no_markup_of_a_profile_or_a_user(hosti
             got = await client.get_prompt("explain_profile", {"kernel": payload})
             asked = got.messages[0].content.text
             assert active(asked.rpartition("## Given by the user")[2]) == []
-
-
-def test_the_command_line_prints_no_markup_of_a_profile(
-    hostile: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = tmp_path / "store"
-    shutil.copytree(hostile.root, root)
-    (root / "<img src=x>\x1b[2J![a](b:c)").mkdir()
-    for arguments in (
-        ["list_workloads", '{"workload": "latest"}'],
-        ["list_workloads", json.dumps({"workload": HIDDEN})],
-    ):
-        main(["--store", str(root), "call", *arguments])
-        told = capsys.readouterr()
-        printed = [told.err, *strings(json.loads(told.out or "{}"))]
-        assert [what for line in printed if (what := active(line))] == []
-    main(["--store", str(root), "doctor"])
-    told = capsys.readouterr()
-    assert "damaged entry" in told.out and active(told.out) == []
 
 
 def test_an_exported_database_holds_names_without_anything_hidden(hostile: Store, tmp_path: Path) -> None:

@@ -191,7 +191,8 @@ def test_a_header_that_could_be_read_in_two_ways_is_refused(place: Place, sessio
         assert folded.status == 400, "a header over two lines"
 
 
-def test_health_needs_no_token_and_tells_nothing_else(place: Place) -> None:
+def test_health_needs_no_token_and_tells_nothing_else(place: Place, log: Path) -> None:
+    assert f"http://127.0.0.1:{place.port}/mcp" in log.read_text()
     reply = place.ask("GET /health", Authorization=None, Host="anything.example")
     assert (reply.status, json.loads(reply.body)) == (200, {"status": "ok"})
     reply = place.ask("HEAD /health", Authorization=None)
@@ -243,30 +244,25 @@ def test_an_address_in_use_is_a_problem(samples: Store, place: Place, capsys: py
     assert "cannot be listened on" in capsys.readouterr().err
 
 
-def test_a_made_token_is_printed_once_with_the_header_and_works(samples: Store, tmp_path: Path) -> None:
-    with _process(samples, tmp_path / "log") as (_, place):
-        told = (tmp_path / "log").read_text()
-        token = told.partition("Authorization: Bearer ")[2].split()[0]
-        assert f"http://127.0.0.1:{place.port}/mcp" in told
-        assert place.post(INITIALIZE, Authorization=None).status == 401
-        assert place.post(INITIALIZE, Authorization=f"Bearer {token}").status == 200
-        assert (tmp_path / "log").read_text().count(token) == 1
-
-
 def test_insecure_local_asks_for_no_token_but_still_for_a_host(samples: Store) -> None:
     with _inside(samples, token=None) as place:
         assert place.post(INITIALIZE, Authorization=None).status == 200
         assert place.post(INITIALIZE, Authorization=None, Host="evil.example").status == 421
 
 
-def test_a_unix_socket_is_served_and_removed_at_the_end(samples: Store, tmp_path: Path, short_place: Path) -> None:
-    path = short_place / "socket"
-    with _process(samples, tmp_path / "log", "--http", f"unix:{path}", ROOFLENS_TOKEN=TOKEN) as (process, place):
-        with socket.socket(socket.AF_UNIX) as peer:
-            peer.connect(str(path))
-            head = place.head("POST /mcp", [f"Content-Length: {len(INITIALIZE)}"], Host="localhost")
-            peer.sendall(head + INITIALIZE)
-            assert peer.recv(100).startswith(b"HTTP/1.1 200")
+def test_a_unix_socket_takes_a_made_token_told_once_and_is_removed_at_the_end(
+    samples: Store, tmp_path: Path, short_place: Path
+) -> None:
+    path, log = short_place / "socket", tmp_path / "log"
+    with _process(samples, log, "--http", f"unix:{path}") as (process, place):
+        token = log.read_text().partition("Authorization: Bearer ")[2].split()[0]
+        for given, status in ((None, b"401"), (f"Bearer {token}", b"200")):
+            with socket.socket(socket.AF_UNIX) as peer:
+                peer.connect(str(path))
+                length = [f"Content-Length: {len(INITIALIZE)}"]
+                peer.sendall(place.head("POST /mcp", length, Host="localhost", Authorization=given) + INITIALIZE)
+                assert peer.recv(100).startswith(b"HTTP/1.1 " + status)
+        assert log.read_text().count(token) == 1
         process.terminate()
         assert process.wait(END_S) == 0 and not path.exists()
 

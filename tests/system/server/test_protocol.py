@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pydantic
 import pytest
 from mcp.client import Client
@@ -111,10 +110,7 @@ async def test_every_resource_can_be_read(client: Client) -> None:
     }  # fmt: skip
     for uri, part in expected.items():
         assert part in (await client.read_resource(uri)).contents[0].text
-
-
-async def test_an_unknown_gpu_resource_is_an_error_with_near_names(client: Client) -> None:
-    with pytest.raises(Exception, match="gfx90a"):
+    with pytest.raises(MCPError, match="gfx90a"):
         await client.read_resource("rooflens://gpus/gfx90b")
 
 
@@ -148,18 +144,6 @@ async def test_tools_that_execute_exist_only_with_leave(samples: Store) -> None:
                 assert not samples.runs.exists()
 
 
-async def test_parallel_calls_are_all_answered(client: Client) -> None:
-    found: list[bool] = []
-
-    async def one() -> None:
-        found.append((await client.call_tool("list_workloads", {"workload": "yax_before"})).is_error)
-
-    async with anyio.create_task_group() as group:
-        for _ in range(8):
-            group.start_soon(one)
-    assert found == [False] * 8
-
-
 class _SkillsRequest(Request[Any, str]):
     """A request of the extension, which the client of the SDK has no method for."""
 
@@ -173,13 +157,9 @@ class _AnyResult(pydantic.BaseModel, extra="allow"):
     """A result with whatever fields it has."""
 
 
-async def test_skills_are_an_extension_of_the_newer_protocol(samples: Store) -> None:
-    async with Client(app.build(samples)) as connected:
-        declared = connected.server_capabilities.extensions or {}
-    assert declared["io.modelcontextprotocol/skills"] == {}
-
-
 async def test_skills_are_listed_with_digests_of_what_is_read(client: Client) -> None:
+    declared = client.server_capabilities.extensions or {}
+    assert declared.get("io.modelcontextprotocol/skills") == (None if client.mode == "legacy" else {})
     listed = await _skills(client, "skills/list")
     assert listed["ttlMs"] > 0 and listed["cacheScope"] == "public" and "nextCursor" not in listed
     assert len(listed["skills"]) == 5
@@ -196,12 +176,8 @@ async def test_skills_are_listed_with_digests_of_what_is_read(client: Client) ->
     assert all(resources[one["uri"]].name == one["frontmatter"]["name"] for one in listed["skills"])
 
 
-@pytest.mark.parametrize(
-    ("method", "params"), [("skills/get", {"uri": "skill://none/SKILL.md"}), ("skills/list", {"cursor": "x"})]
-)
-async def test_a_skill_that_is_not_served_is_an_invalid_parameter(
-    client: Client, method: str, params: dict[str, str]
-) -> None:
-    with pytest.raises(MCPError) as refusal:
-        await _skills(client, method, **params)
-    assert refusal.value.code == INVALID_PARAMS
+async def test_a_skill_that_is_not_served_is_an_invalid_parameter(client: Client) -> None:
+    for method, params in (("skills/get", {"uri": "skill://none/SKILL.md"}), ("skills/list", {"cursor": "x"})):
+        with pytest.raises(MCPError) as refusal:
+            await _skills(client, method, **params)
+        assert refusal.value.code == INVALID_PARAMS

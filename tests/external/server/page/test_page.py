@@ -133,6 +133,9 @@ def test_tables_sort_filter_and_show_more_by_mouse_and_keyboard(browser: Browser
 
 def test_the_roofline_zooms_switches_and_is_walked_by_keyboard(browser: Browser, pages: Pages) -> None:
     browser.open(pages("before", "after"))
+    assert browser.evaluate("document.querySelector('main details.section').id") == "comparison"
+    lead = browser.evaluate("document.querySelector('#comparison .lead').innerText")
+    assert lead.startswith("Both did the same work: ")
     points, hollow = browser.evaluate(POINTS), browser.evaluate(BEFORE)
     assert points == 2 * hollow > 0, "as many before as after"
     assert browser.evaluate("document.querySelectorAll('#roofline .moved').length") == hollow
@@ -238,13 +241,6 @@ def test_a_flow_without_a_value_is_dashed_and_says_why_on_focus(browser: Browser
     term = "document.querySelector('#speed_of_light .term')"
     browser.evaluate(f"{term}.focus()")
     assert browser.evaluate("document.querySelector('.tip.fixed').innerText.length") > 40, "the catalogue's description"
-
-
-def test_a_comparison_opens_with_whether_the_work_is_the_same(browser: Browser, pages: Pages) -> None:
-    browser.open(pages("before", "after"))
-    assert browser.evaluate("document.querySelector('main details.section').id") == "comparison"
-    lead = browser.evaluate("document.querySelector('#comparison .lead').innerText")
-    assert lead.startswith("Both did the same work: ")
 
 
 def test_charts_without_data_are_left_out_and_the_reason_is_told(browser: Browser, pages: Pages) -> None:

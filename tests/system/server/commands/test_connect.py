@@ -34,34 +34,28 @@ def test_it_prints_every_way_and_touches_nothing(home: Path, name: str, capsys: 
     assert list(home.iterdir()) == []
 
 
-def test_a_shared_store_is_named_by_its_address(home: Path) -> None:
-    assert main(["connect", "cursor", "--write", "--store", "s3://bucket/team"]) == 0
-    entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["rooflens"]
-    assert entry["args"][-3:] == ["serve", "--store", "s3://bucket/team"]
-
-
-def test_it_writes_for_all_projects_with_the_whole_path_of_this_program(
-    home: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "file", "started"),
+    [
+        (["cursor", "--command", "uvx 'rooflens[cuda]'"], ".cursor/mcp.json", ["uvx", "rooflens[cuda]", "serve"]),
+        (["claude-code", "--project", "{home}"], ".mcp.json", ["rooflens", "serve"]),
+        (["gemini", "--allow-exec"], ".gemini/settings.json",
+         [sys.executable, "-m", "rooflens", "serve", "--allow-exec"]),
+        (["cursor", "--store", "s3://bucket/team"], ".cursor/mcp.json",
+         [sys.executable, "-m", "rooflens", "serve", "--store", "s3://bucket/team"]),
+    ],
+    ids=["a command of several words", "no path of this machine for a project", "this program", "an address"],
+)  # fmt: skip
+def test_what_it_writes_starts_the_server_as_asked(
+    home: Path, words: list[str], file: str, started: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["connect", "gemini", "--write", "--allow-exec"]) == 0
-    assert str(home / ".gemini" / "settings.json") in capsys.readouterr().out
-    entry = json.loads((home / ".gemini" / "settings.json").read_text())["mcpServers"]["rooflens"]
-    assert [entry["command"], *entry["args"]] == [sys.executable, "-m", "rooflens", "serve", "--allow-exec"]
+    assert main(["connect", "--write", *(word.format(home=home) for word in words)]) == 0
+    assert str(home / file) in capsys.readouterr().out
+    entry = json.loads((home / file).read_text())["mcpServers"]["rooflens"]
+    assert [entry["command"], *entry["args"]] == started
 
 
-def test_a_projects_file_names_no_path_of_this_machine(home: Path) -> None:
-    assert main(["connect", "claude-code", "--write", "--project", str(home)]) == 0
-    assert json.loads((home / ".mcp.json").read_text()) == {
-        "mcpServers": {"rooflens": {"command": "rooflens", "args": ["serve"]}}
-    }
-
-
-def test_a_command_of_several_words_is_split_as_a_shell_does(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["connect", "cursor", "--write", "--command", "uvx 'rooflens[cuda]'"]) == 0
-    assert json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["rooflens"] == {
-        "command": "uvx",
-        "args": ["rooflens[cuda]", "serve"],
-    }
+def test_a_command_that_is_none_is_refused(home: Path) -> None:
     for wrong in ("", "'"):
         assert main(["connect", "cursor", "--command", wrong]) == 1
 

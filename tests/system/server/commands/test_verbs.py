@@ -233,8 +233,3 @@ def test_a_verb_imports_neither_the_protocol_nor_other_tools(samples: Store) -> 
     )
     done = subprocess.run([sys.executable, "-c", code, *names], capture_output=True, text=True, timeout=END_S)
     assert done.stdout.splitlines()[-1] == "False ['list_workloads']", done.stderr
-
-
-def test_a_misspelt_kernel_and_workload_get_near_names(samples: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "Near names: yax" in run(capsys, samples, "diagnose", "yax_before", "yak")[2]
-    assert "Near names: yax_before" in run(capsys, samples, "show", "yax_befor")[2]
