@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import tomllib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,22 +14,10 @@ import pytest
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
+from rooflens.tests.support import oracle
 from rooflens.tests.support.figures import evaluate
 from rooflens.tools.import_profile import import_profile
 
-
-def _oracle() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("oracle", ROOT / "tests" / "support" / "oracle.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["oracle"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-oracle = _oracle()
 PAGES = {"3.3": "deviations.toml", "3.8": "deviations_38.toml"}
 REFERENCE = ROOT / "docs" / "reference"
 EVERY = {r: tomllib.loads((REFERENCE / p).read_text(encoding="utf-8"))["deviation"] for r, p in PAGES.items()}

@@ -26,32 +26,7 @@ SPECIFIED = {
     "sm_103": (10, 3, 64, 228, 227, 1),
     "sm_120": (12, 0, 48, 100, 99, 1),
 }
-PROGRAM = r"""
-#include <cuda_occupancy.h>
-#include <cstdio>
-#include <cstdlib>
-int main(int, char **argv) {
-  int n[6];
-  for (int i = 0; i < 6; i++) n[i] = atoi(argv[i + 1]);
-  cudaOccDeviceProp device;
-  device.computeMajor = n[0]; device.computeMinor = n[1];
-  device.maxThreadsPerBlock = 1024; device.maxThreadsPerMultiprocessor = 32 * n[2];
-  device.regsPerBlock = device.regsPerMultiprocessor = 65536; device.warpSize = 32;
-  device.sharedMemPerBlock = 49152; device.sharedMemPerMultiprocessor = 1024 * n[3];
-  device.numSms = 1; device.sharedMemPerBlockOptin = 1024 * n[4]; device.reservedSharedMemPerBlock = 1024 * n[5];
-  int registers, threads, bytes;
-  while (scanf("%d %d %d", &registers, &threads, &bytes) == 3) {
-    cudaOccFuncAttributes kernel;
-    kernel.maxThreadsPerBlock = 1024; kernel.numRegs = registers; kernel.sharedSizeBytes = 0;
-    kernel.partitionedGCConfig = PARTITIONED_GC_OFF; kernel.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
-    kernel.maxDynamicSharedSizeBytes = 1024 * n[4]; kernel.numBlockBarriers = 1;
-    cudaOccDeviceState state;
-    cudaOccResult result;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &kernel, &state, threads, bytes)) return 1;
-    printf("%d\n", result.activeBlocksPerMultiprocessor);
-  }
-}
-"""
+PROGRAM = Path(__file__).with_name("cuda_occupancy.cpp")
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +34,7 @@ def calculator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not (HEADERS and COMPILER):
         pytest.skip("needs cuda_occupancy.h of the CUDA Toolkit and a C++ compiler")
     folder = tmp_path_factory.mktemp("calculator")
-    (folder / "main.cpp").write_text(PROGRAM)
-    command = [str(COMPILER), "-O1", "-w", "-I", str(HEADERS[-1].parent), str(folder / "main.cpp"), "-o"]
+    command = [str(COMPILER), "-O1", "-w", "-I", str(HEADERS[-1].parent), str(PROGRAM), "-o"]
     subprocess.run([*command, str(folder / "main")], check=True, timeout=120)
     return folder / "main"
 
