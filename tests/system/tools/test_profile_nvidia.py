@@ -127,7 +127,6 @@ def test_kernels_that_hardly_matter_are_not_counted_unless_asked_for(node: Node)
     assert set(run.round.stages) == {"timing", "planning", "import", "analysis"}
     assert [call.arguments.get("by") for call in run.next] == [None, "host_line"]
     assert not list((next(node.store.runs.iterdir())).glob("timing*")), "what was imported to plan has been moved"
-    assert node.counted(node.profile(metrics=[COUNTER])), "as they are by name"
 
 
 def test_a_round_with_a_baseline_says_how_long_the_program_took_before_and_now(node: Node) -> None:

@@ -45,7 +45,7 @@ def _started(bench: Bench, run_id: str) -> int:
 
 def _limited(bench: Bench, step: Step) -> str:
     """A run that met its time limit after its program had launched kernels, however slow the machine is."""
-    for timeout_s in (3, 12, 48, 128):
+    for timeout_s in (1.5, 8, 32, 128):
         run = bench.begin(step, timeout_s=timeout_s)
         bench.end(run, within_s=2 * END_S)
         if "PID" in bench.log(run, "pass_1.out"):
