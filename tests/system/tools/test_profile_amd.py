@@ -90,7 +90,7 @@ def test_a_launcher_s_line_runs_as_printed(node: Node) -> None:
 def test_kernel_filter_and_launch_range_arrive(node: Node) -> None:
     order = launching("copy", "fma", "copy", "fma", "copy")
     run = node.has().profile(*order, kernel="vecCopy|tile", launches=[2, 3])
-    assert run.state == "done", run.problem
+    assert run.state == "done" and run.next[0].tool == "diagnose_bottleneck", (run.problem, run.next)
     rows = node.rows(run.workload, "d.kernel", "SQ_WAVES", "d.duration_ns")
     assert [row[:2] for row in rows] == [(COPY, None), (FMA, None), (COPY, 16384.0), (FMA, None), (COPY, 16384.0)]
     assert all(row[2] for row in rows)

@@ -15,7 +15,6 @@ from rooflens.tools import profile_command as profiling
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.plan_profile import plan_profile
-from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running import start as launch
 from rooflens.tools.running.drivers.ncu import command as ncu
 from rooflens.tools.running.request import ProfileRequest
@@ -46,16 +45,6 @@ def test_without_ncu_or_the_right_to_count_a_program_is_still_recorded(
     with pytest.raises(MissingTool, match="ncu cannot profile") as told:
         node.profile()
     assert '["timeline"]' in told.value.why
-
-
-def test_one_run_holds_timeline_and_counters(node: Node) -> None:
-    run = node.profile(metrics=["timeline", COUNTER])
-    assert len(node.counted(run)) == 7 and run.next[0].tool == "compute_timeline"
-    sql = (
-        "SELECT count(*) FROM dispatches d JOIN events e ON e.kind = 'kernel' AND e.start_ns = d.start_ns "
-        "AND e.end_ns = d.end_ns"
-    )
-    assert query_counters(node.store, sql, run.workload).table.rows == [[KERNELS]]
 
 
 def test_a_timeline_with_launches_by_number_is_refused(node: Node) -> None:
