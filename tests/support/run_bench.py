@@ -27,7 +27,7 @@ class Bench:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.limits: dict[str, float] = {"grace_s": 0.3, "linger_s": 0.5}
+        self.limits: dict[str, float] = {"grace_s": 0.1, "linger_s": 0.2}
 
     def step(self, name: str, code: str, **changes: object) -> Step:
         """A step that runs Python code, which finds its output folder in OUT."""
