@@ -231,7 +231,7 @@ def _write(setting: Setting, env: dict[str, str], folder: Path, process: Process
     base.parent.mkdir(parents=True, exist_ok=True)
     for kind in dict.fromkeys(env["ROCPROF_OUTPUT_FORMAT"].split(",")):
         if kind == "csv":
-            write_csv.write(base, process, setting.version, stats=env.get("ROCPROF_STATS") == "1")
+            write_csv.write(base, process, setting.version)
         elif kind == "json":
             write_json.write(base, process)
         elif kind == "rocpd":

@@ -150,8 +150,6 @@ def _optional(env: dict[str, str], options: Options) -> None:
             env[variable] = options[option]
     if options.get("kernel_iteration_range"):
         env["ROCPROF_KERNEL_FILTER_RANGE"] = ", ".join(options["kernel_iteration_range"])
-    if options.get("stats"):
-        env["ROCPROF_STATS"] = "1"
     if options.get("extra_counters") is not None:
         env["ROCPROF_EXTRA_COUNTERS_CONTENTS"] = Path(options["extra_counters"]).read_text(encoding="utf-8")
 

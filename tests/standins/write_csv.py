@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from .result import Counted, Process, Range, Traced
 Version = tuple[int, int, int]
 
 
-def write(base: Path, process: Process, version: Version, *, stats: bool) -> list[Path]:
+def write(base: Path, process: Process, version: Version) -> list[Path]:
     """The files of one process; their names begin with ``base``."""
     agents = [devices.cpu(), devices.gpu(process.target)]
     files = [_table(base, "agent_info", agents)]
@@ -22,8 +21,6 @@ def write(base: Path, process: Process, version: Version, *, stats: bool) -> lis
         # Rows come in the order of arrival: here queue by queue, latest queue first.
         arrived = sorted(process.launches, key=lambda c: (-c.launch.queue, c.number))
         files.append(_table(base, "kernel_trace", [_trace(process, c, version) for c in arrived]))
-        if stats:
-            files.append(_table(base, "kernel_stats", _stats(process.launches)))
     if process.ranges:
         files.append(_table(base, "marker_api_trace", [_marker(process, r, version) for r in process.ranges]))
     if process.calls:
@@ -141,19 +138,3 @@ def _copy(one: Traced, version: Version) -> dict[str, Any]:
 def _block(size: int) -> int:
     """LDS of the code object, rounded up to the allocation unit."""
     return -(-size // 512) * 512
-
-
-def _stats(launches: list[Counted]) -> list[dict[str, Any]]:
-    times: dict[str, list[int]] = {}
-    for c in launches:
-        times.setdefault(c.launch.kernel, []).append(c.end - c.start)
-    total = sum(map(sum, times.values()))
-    rows = [
-        {
-            "Name": name, "Calls": len(t), "TotalDurationNs": sum(t), "AverageNs": _Bare(sum(t) / len(t)),
-            "Percentage": _Bare(100 * sum(t) / total), "MinNs": min(t), "MaxNs": max(t),
-            "StdDev": _Bare(statistics.stdev(t) if len(t) > 1 else 0.0),
-        }
-        for name, t in times.items()
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: -row["TotalDurationNs"])

@@ -25,7 +25,7 @@ from rooflens.tools.plan_profile import PlanResult, plan_profile
 from rooflens.tools.running import profile_start
 from rooflens.tools.running import start as launch
 
-APP = [sys.executable, application.__file__]
+APP = [sys.executable, "-IS", application.__file__]
 FEW = ["SQ_WAVES", "l2.hit_rate_pct"]
 """One pass on every target."""
 THREE = ["TD_TD_BUSY_sum", "TD_TC_STALL_sum", "TD_LOAD_WAVEFRONT_sum"]

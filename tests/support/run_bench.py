@@ -27,11 +27,11 @@ class Bench:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self.limits: dict[str, float] = {"grace_s": 0.3, "linger_s": 0.5}
+        self.limits: dict[str, float] = {"grace_s": 0.1, "linger_s": 0.2}
 
     def step(self, name: str, code: str, **changes: object) -> Step:
         """A step that runs Python code, which finds its output folder in OUT."""
-        return Step(**{"name": name, "argv": (sys.executable, "-c", code), **changes})  # type: ignore[arg-type]
+        return Step(**{"name": name, "argv": (sys.executable, "-IS", "-c", code), **changes})  # type: ignore[arg-type]
 
     def begin(self, *steps: Step | CallStep, timeout_s: float = LONG_S, **more: Any) -> str:
         """Start a run of these steps; ``more`` is of the run's record or of its job."""

@@ -150,20 +150,6 @@ def test_the_log_gets_plain_text_if_asked_and_nothing_where_nothing_may_be_writt
     assert noted.startswith("abc x") and len(noted) <= 1000
 
 
-def test_why_a_pair_belongs_together_is_said_in_words(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    names = (["same", "gemm<1>(int)", "reduce_blocks_naive(int)"], ["same", "gemm<2>(int)", "reduce_blocks_tiled(int)"])
-    for workload_name, kernels in zip("ab", names, strict=True):
-        workload(store, [row for k in kernels for row in launches(k, [1e6])], name=workload_name)
-    found = compare_workloads(store, "a", "b")
-    words = {r["kernel"]: r["match"] for r in records(found.kernels)}
-    assert words["same"] == "same name" and words["gemm<1>(int) -> gemm<2>(int)"] == "same but for parameters"
-    assert words["reduce_blocks_naive(int) -> reduce_blocks_tiled(int)"].startswith("similar name (0.")
-    assert sum(n.startswith("Treated as versions of each other, s") for n in found.notes) == 2
-    grouped = compare_workloads(store, "a", "b", group={"g": ["gemm", "gemm"]})
-    assert [r["match"] for r in records(grouped.kernels)] == ["group"]
-
-
 def test_arguments_that_make_no_sense_are_refused(samples: Store) -> None:
     with pytest.raises(BadArgument, match="candidate has 0 workloads"):
         compare_workloads(samples, "yax_before", [])

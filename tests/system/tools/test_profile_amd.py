@@ -17,7 +17,6 @@ import pytest
 from rooflens.analysis.base.problems import Problem
 from rooflens.tests.standins import launches
 from rooflens.tests.support.amd_node import APP, COPY, FEW, FMA, THREE, Node, expected, launching
-from rooflens.tests.support.waiting import ended
 from rooflens.tools import check_counters as checking
 from rooflens.tools import profile_command as profiling
 from rooflens.tools.compute_metrics import compute_metrics
@@ -50,55 +49,27 @@ def test_every_version_gives_counters_times_and_metrics(node: Node, version: str
     assert table.rows[0][table.columns.index("avg")] == pytest.approx(100 * hit / (hit + miss))
 
 
-def test_every_format_of_one_run_reads_the_same(node: Node) -> None:
-    node.has("1.3.2", target := "gfx942")
-    counters = ["SQ_WAVES", "GRBM_GUI_ACTIVE", "TCC_HIT_sum", "TA_TA_BUSY_sum"]
-    line = ["rocprofv3", "--kernel-trace", "--pmc", *counters, "--output-format", "csv", "json", "rocpd", "-d", "all"]
-    subprocess.run([*line, "-o", "x_%pid%", "--", *APP, *launching("copy", "fma", "tile")], cwd=node.folder, check=True)
-    read = {}
-    for kind in ("csv", "json", "db"):
-        place = node.folder / kind
-        place.mkdir()
-        for file in (node.folder / "all").glob(f"*.{kind}"):
-            shutil.copy(file, place)
-        result = import_profile(node.store, str(place))
-        names = ["d.kernel", "d.grid", "d.workgroup_size", "d.vgpr", "d.sgpr", "d.duration_ns", *counters]
-        read[kind] = node.rows(result.workload, *names), node.manifest(result.workload).arch
-    order = ("copy", "fma", "tile")
-    assert [row[6:] for row in read["csv"][0]] == [
-        tuple(launches.count(target, launches.event_of(c), launches.launch(name)) for c in counters) for name in order
-    ]
-    assert read["csv"] == read["json"] == read["db"]
-
-
-@pytest.mark.parametrize(
-    ("launcher", "program", "variables"),
-    [
-        ("slurm", "srun", "SLURM_PROCID=$i SLURM_NTASKS=$n"),
-        ("openmpi", "mpirun", "OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=$n"),
-    ],
-)
-def test_a_launcher_s_line_runs_as_printed(node: Node, launcher: str, program: str, variables: str) -> None:
+def test_a_launcher_s_line_runs_as_printed(node: Node) -> None:
     node.has()
     plan = plan_profile(node.store, "gfx90a", [], command=["/bin/true"], detail="full")
-    fake = node.programs / program
-    # Stands in for the launcher: its own words are the number of ranks, as --ntasks=N or -n N.
+    fake = node.programs / "mpirun"
+    # Stands in for the launcher: its own words are the number of ranks, as -n N.
     fake.write_text(
-        '#!/bin/bash\nn="${1#--ntasks=}"; shift; [ "$n" = -n ] && { n="$1"; shift; }\n'
-        f'for ((i = 0; i < n; i++)); do {variables} "$@" || exit 1; done\n'
+        '#!/bin/bash\nn="$2"; shift 2\n'
+        'for ((i = 0; i < n; i++)); do OMPI_COMM_WORLD_RANK=$i OMPI_COMM_WORLD_SIZE=$n "$@" || exit 1; done\n'
     )
     fake.chmod(0o755)
-    line = plan.launchers[launcher].replace("RANKS", "3")
+    line = plan.launchers["openmpi"].replace("RANKS", "2")
     subprocess.run(["bash", "-c", line], cwd=node.folder, check=True, capture_output=True)
     files = list((node.folder / "rooflens_run").rglob("*_results.db"))
-    assert len(files) == 3
-    assert import_profile(node.store, str(node.folder / "rooflens_run")).dispatches == 3 * len(launches.DEFAULT)
+    assert len(files) == 2
+    assert import_profile(node.store, str(node.folder / "rooflens_run")).dispatches == 2 * len(launches.DEFAULT)
 
 
 def test_kernel_filter_and_launch_range_arrive(node: Node) -> None:
     order = launching("copy", "fma", "copy", "fma", "copy")
     run = node.has().profile(*order, kernel="vecCopy|tile", launches=[2, 3])
-    assert run.state == "done", run.problem
+    assert run.state == "done" and run.next[0].tool == "diagnose_bottleneck", (run.problem, run.next)
     rows = node.rows(run.workload, "d.kernel", "SQ_WAVES", "d.duration_ns")
     assert [row[:2] for row in rows] == [(COPY, None), (FMA, None), (COPY, 16384.0), (FMA, None), (COPY, 16384.0)]
     assert all(row[2] for row in rows)
@@ -136,21 +107,17 @@ def test_a_run_names_known_defects_and_wrong_settings_before_anything_runs(node:
     run = profiling.profile_command(node.store, ["env", "SERVER=vllm", *APP, *launching("copy")], FEW, wait_s=0)
     told = " ".join(run.notes)
     assert "rocprofiler-sdk 1.3.5 (ROCm 10.0)" in told and "change times: numa_balancing." in told
-    assert ended(node.store, run).state == "done"
 
 
-@pytest.mark.parametrize(("metrics", "tables"), [(None, []), (["timeline", "hotspots"], ["events", "samples"])])
-def test_a_gpu_that_the_catalogue_does_not_know_gets_what_needs_no_metrics(
-    node: Node, metrics: list[str] | None, tables: list[str]
-) -> None:
+def test_a_gpu_that_the_catalogue_does_not_know_gets_what_needs_no_metrics(node: Node) -> None:
     node.has("1.3.2", "gfx942")
     for file in (node.folder / "root").rglob("properties"):
         file.write_text(file.read_text().replace("gfx_target_version 90402", "gfx_target_version 90403"))
-    run = node.profile(*launching("copy"), metrics=metrics)
+    run = node.profile(*launching("copy"), metrics=None)
     assert run.state == "done", (run.problem, run.output)
     assert any("rooflens doctor --draft gfx943.toml" in note for note in run.notes)
     held = node.manifest(run.workload)
-    assert held.dispatches == 1 and held.counters == [] and all(held.model_dump()[table] for table in tables)
+    assert held.dispatches == 1 and held.counters == [] and held.events
 
 
 def test_kernels_are_replayed_where_the_profiler_can(node: Node) -> None:
@@ -195,9 +162,9 @@ def test_counters_take_turns_between_the_launches_of_one_run(node: Node) -> None
 def test_a_program_that_takes_long_for_its_budget_is_run_once_more(node: Node, version: str) -> None:
     log = node.folder / "log"
     metrics = ["SQ_WAVES", *THREE]
-    for slower in (1, 4, 16):  # all that is not the program's sleep takes long on a busy machine
+    for slower in (1, 3, 9, 27):  # all that is not the program's sleep takes long on a busy machine
         log.unlink(missing_ok=True)
-        sleep, budget_s = str(0.6 * slower), 2.4 * slower
+        sleep, budget_s = str(0.4 * slower), 1.6 * slower
         run = node.has(version).profile("--log", str(log), "--sleep", sleep, metrics=metrics, budget_s=budget_s)
         if run.state == "done" and run.steps == 2:
             break
@@ -239,13 +206,6 @@ def test_what_a_preset_holds_for_other_gpus_is_no_news_unlike_what_was_named(nod
     assert usual == [] and named.startswith("fabric.pcie_read_bw_gbs: not collected, gfx90a")
 
 
-def test_a_counter_that_the_profiler_leaves_out_is_named(node: Node) -> None:
-    run = node.has(trouble="unknown").profile(*launching("copy"), metrics=THREE[:2])
-    assert run.state == "done", run.problem
-    (lost,) = set(THREE[:2]) - set(node.manifest(run.workload).counters)
-    assert any(lost in warning for warning in run.warnings), run.warnings
-
-
 def test_a_check_whose_program_fails_judges_no_metric_and_shows_its_words(node: Node) -> None:
     """Nothing can be launched here; a metric that was not counted is no wrong one."""
     node.has("1.3.2", "gfx942")
@@ -264,9 +224,9 @@ def test_no_gpu_is_said_and_the_plan_offered(node: Node) -> None:
         node.profile(*launching("copy"))
 
 
-def test_clocks_are_sampled_while_the_program_runs_and_kept_with_the_workload(node: Node) -> None:
+def test_clocks_of_a_run_are_kept_and_a_counter_that_the_profiler_leaves_out_is_named(node: Node) -> None:
     """The card's files are made by hand: at 1200 of 1700 MHz, held back by heat."""
-    node.has()
+    node.has(trouble="unknown")
     card = node.folder / "root/sys/bus/pci/devices/0000:03:00.0"
     (card / "hwmon/hwmon0").mkdir(parents=True)
     for name, value in (("freq1_input", 1_200_000_000), ("power1_average", 300_000_000), ("temp2_input", 105_000)):
@@ -276,8 +236,10 @@ def test_clocks_are_sampled_while_the_program_runs_and_kept_with_the_workload(no
     for path in properties.parents[1].glob("*/properties"):
         text = re.sub(r"(?m)^location_id .*\n", "", path.read_text())
         path.write_text(f"{text.rstrip()}\nlocation_id 768\n")
-    done = node.profile(*launching("copy"))
+    done = node.profile(*launching("copy"), metrics=THREE[:2])
     assert done.state == "done", done.problem
+    (lost,) = set(THREE[:2]) - set(node.manifest(done.workload).counters)
+    assert any(lost in warning for warning in done.warnings), done.warnings
     rows = node.rows(done.workload, "step", "clock_mhz", "power_w", "temperature_c", "held_back", table="clocks")
     assert set(rows) == {
         ("timing", 1200.0, 300.0, 105.0, "temperature"),

@@ -76,6 +76,7 @@ def test_arguments_folder_and_variables_arrive_as_given(profile: Profile, store:
     assert (folder / "seen").read_text() == repr((["; touch x", "$(id)", "a\nb", "--", "-o"], "canary-size"))
     assert [p.name for p in folder.iterdir()] == ["seen"]
     assert "SIZE" in _everything(store) and "canary-size" not in _everything(store), "variables by name, not value"
+    assert entries(store) == [], "nothing was said of a hypothesis or a change"
 
 
 def test_a_secret_of_the_server_appears_nowhere(
@@ -83,38 +84,33 @@ def test_a_secret_of_the_server_appears_nowhere(
 ) -> None:
     secret = "canary-8e7d6c5b4a-secret"
     monkeypatch.setenv("DEPLOY_TOKEN", secret)
-    steal = f"import os, sys; sys.exit(str(dict(os.environ)) + '\\n{secret}')"
+    steal = "import os, sys; sys.exit(f\"{'DEPLOY_TOKEN' in os.environ}\\n{dict(os.environ)}\\n" + secret + '")'
     failed = profile(steal)
-    assert failed.state == "failed" and failed.output
+    assert failed.state == "failed" and failed.output and failed.output.startswith("False")
     assert secret not in failed.model_dump_json() and "[withheld]" in failed.output
     assert secret not in _everything(store)
-    assert profile("import os; raise SystemExit('DEPLOY_TOKEN' in os.environ)").state == "done"
 
 
-def test_a_stated_hypothesis_and_change_go_into_the_experiment_log_with_the_workload(
-    profile: Profile, store: Store
-) -> None:
+def test_a_hypothesis_and_change_are_logged_with_the_workload_and_the_program(profile: Profile, store: Store) -> None:
     done = profile("pass", hypothesis="the loop\nwaits", change="unrolled")
-    plain = profile("pass")
-    assert done.state == plain.state == "done"
+    assert done.state == "done"
     noted = [(e.kind, e.workload, e.hypothesis, e.change, e.outcomes) for e in entries(store)]
     assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
     rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows
     assert rows == [[done.workload, None, None, "the loop waits", "unrolled", None]]
+    columns = "program, program_bytes, program_sha256, program_modified"
+    (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
+    real = Path(row[0])
+    assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
 
 
-def test_the_log_names_the_file_that_was_really_profiled(profile: Profile, store: Store, tmp_path: Path) -> None:
+def test_the_file_that_is_profiled_is_known_by_its_content(tmp_path: Path) -> None:
     program = tmp_path / "built.py"
     program.write_text("pass")
     identity = identify_binary([sys.executable, "-u", str(program)], str(tmp_path), os.defpath)
     assert identity is not None and identity.path == str(program.resolve())
     assert (identity.size, identity.sha256) == (4, hashlib.sha256(b"pass").hexdigest())
     assert identify_binary(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
-    done = profile("pass", change="rebuilt")
-    columns = "program, program_bytes, program_sha256, program_modified"
-    (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
-    real = Path(row[0])
-    assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
 
 
 def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Store, profile: Profile) -> None:
@@ -127,10 +123,10 @@ def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Sto
 
 def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Profile, tmp_path: Path) -> None:
     code = f"from pathlib import Path; p = Path({str(tmp_path)!r}, 'n'); n = p.exists() and len(p.read_text()) or 0\n"
-    failed = profile(f"{code}p.write_text('x' * (n + 1)); raise SystemExit(n == 2)", repeats=4)
-    assert (failed.state, failed.partial, failed.steps_done) == ("failed", True, 2)
+    failed = profile(f"{code}p.write_text('x' * (n + 1)); raise SystemExit(n == 1)", repeats=3)
+    assert (failed.state, failed.partial, failed.steps_done) == ("failed", True, 1)
     found = store.resolve(failed.workload or "")
-    assert found.dispatches == 2 and "partial" in found.tags and "2 of 4 runs" in found.warnings[0].text
+    assert found.dispatches == 1 and "partial" in found.tags and "1 of 3 runs" in found.warnings[0].text
 
 
 def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
@@ -157,7 +153,6 @@ def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile
     ended = cancel_run(store, first.run_id)
     assert ended.state == "cancelled" and ended.workload is None
     assert "had ended already" in cancel_run(store, first.run_id).notes[-1]
-    assert profile("pass").state == "done", "the processor is free again"
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,18 @@ def test_what_ncu_cannot_do_is_refused_before_anything_starts(node: Node) -> Non
     assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
 
 
-def test_hot_spots_come_beside_counters_of_the_same_launches(node: Node) -> None:
-    run = node.profile(metrics=["hotspots", COUNTER], budget_s=60)
-    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)}
+def test_one_run_holds_a_timeline_hot_spots_and_counters_of_the_same_launches(node: Node) -> None:
+    began = time.monotonic()
+    run = node.profile(metrics=["timeline", "hotspots", COUNTER], budget_s=60, env={"STANDIN_NCU_GOES_ON": "60"})
+    assert time.monotonic() - began < 40, "a program is ended after the last launch that is counted"
+    assert "partial" not in node.store.resolve(str(run.workload)).tags and not run.partial
+    assert not any("was ended" in note for note in run.notes)
+    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)} and run.next[0].tool == "compute_timeline"
+    sql = (
+        "SELECT count(*) FROM dispatches d JOIN events e ON e.kind = 'kernel' AND e.start_ns = d.start_ns "
+        "AND e.end_ns = d.end_ns"
+    )
+    assert query_counters(node.store, sql, run.workload).table.rows == [[INNER + 3]]
     steps = json.loads((next(node.store.runs.iterdir()) / "state.json").read_text())["finished"]
     assert steps == ["timing", "pass_1", "hotspots"]
 
@@ -119,29 +128,16 @@ def test_a_run_whose_unasked_hot_lines_fail_keeps_counters_and_timeline(node: No
 
 
 def test_kernels_that_hardly_matter_are_not_counted_unless_asked_for(node: Node) -> None:
-    run = node.profile(metrics=None, launches=None)
+    # The time of its kernels is stated, so that no busy machine comes near it.
+    slow = node.profile(metrics=["timeline"], launches=None, env={"STANDIN_KERNEL_NS": "9000000000"})
+    run = node.profile(metrics=None, launches=None, baseline=str(slow.workload))
     assert run.state == "done" and run.round is not None
     assert run.steps_done == 1 and not node.store.resolve(str(run.workload)).counters
     assert run.round.not_counted and "even without its kernels" in run.round.not_counted
     assert run.round.time[0].startswith("device: kernels run for ") and run.round.attempts and run.arch == "sm_90"
     assert set(run.round.stages) == {"timing", "planning", "import", "analysis"}
     assert [call.arguments.get("by") for call in run.next] == [None, "host_line"]
-    assert not list((next(node.store.runs.iterdir())).glob("timing*")), "what was imported to plan has been moved"
-    assert node.counted(node.profile(metrics=[COUNTER])), "as they are by name"
-
-
-def test_a_round_with_a_baseline_says_how_long_the_program_took_before_and_now(node: Node) -> None:
-    # Stated by the stand-in, so that no busy machine comes near it.
-    slow = node.profile(metrics=["timeline"], launches=None, env={"STANDIN_KERNEL_NS": "9000000000"})
-    fast = node.profile(metrics=["timeline"], launches=None, baseline=str(slow.workload))
-    assert fast.round is not None and fast.round.program_speedup is not None and fast.round.changed is not None
-    assert fast.round.program_speedup > 10 and fast.round.changed.startswith("From its first to its last device work")
-
-
-def test_a_program_is_ended_after_the_last_launch_that_is_counted(node: Node) -> None:
-    began = time.monotonic()
-    run = node.profile(env={"STANDIN_NCU_GOES_ON": "60"})
-    assert node.counted(run) == {n: n for n in (0, 1, 2, 3, 4, 7, 8)} and not run.partial
-    assert time.monotonic() - began < 30, "the rest of the program is of no use"
-    held = node.store.resolve(str(run.workload))
-    assert "partial" not in held.tags and not any("was ended" in note for note in run.notes)
+    assert not list(node.store.runs.glob("*/timing*")), "what was imported to plan has been moved"
+    # The round says how long the program took before and now.
+    assert run.round.program_speedup is not None and run.round.changed is not None
+    assert run.round.program_speedup > 10 and run.round.changed.startswith("From its first to its last device work")

@@ -123,12 +123,6 @@ def test_a_host_that_lacks_a_collective_sets_no_clock(tmp_path: Path) -> None:
     assert not any("were aligned by" in note for note in found.notes)
 
 
-def test_even_ranks_are_no_finding(tmp_path: Path) -> None:
-    _, found = told(tmp_path, dict.fromkeys(HOSTS, 0.0))
-    assert figure(found, "load_balance_pct") == pytest.approx(100)
-    assert not any("out of balance" in text for f in found.findings for text in (f.claim, *f.evidence))
-
-
 def counted(folder: Path, own: dict[int, dict[str, Any]]) -> Workload:
     """Ranks of rocprof-compute with three launches each of 10 us; ``own`` changes columns of single ranks."""
     bench = Bench(folder)

@@ -1,16 +1,20 @@
-"""Timelines of a run on AMD, alone and beside counters, without an AMD GPU: the stand-in of rocprofv3 is asked as AMD's
-would be. It makes up a copy, a call for each launch and a wait, where it is told to trace them."""
+"""Timelines and hot spots of a run on AMD, alone and beside counters, without an AMD GPU: the stand-in of rocprofv3 is
+asked as AMD's would be and refuses what AMD's would. It makes up a copy, a call for each launch and a wait, where it is
+told to trace them, and three samples of each launch."""
 
 from __future__ import annotations
 
 import pytest
 
-from rooflens.analysis.base.problems import BadArgument
+from rooflens.analysis.base.problems import BadArgument, MissingTool
+from rooflens.tests.standins.write_json import SAMPLES
 from rooflens.tests.support.amd_node import COPY, FEW, Node
 from rooflens.tools.compute_timeline import compute_timeline
+from rooflens.tools.find_hotspots import find_hotspots
 from rooflens.tools.plan_profile import plan_profile
 from rooflens.tools.query_counters import query_counters
 
+LAUNCHES = 6
 KINDS = {"api": 7, "copy": 1, "kernel": 6, "sync": 1}
 """Events by kind: a copy and its call, six launches and their calls, and a wait."""
 
@@ -32,18 +36,32 @@ def test_a_timeline_alone_is_one_run_without_counters(node: Node) -> None:
     assert found.verdict and [d for d in found.copies.rows if "h2d" in d]
 
 
-def test_a_timeline_beside_counters_has_the_times_of_the_traced_run(node: Node) -> None:
-    run = node.has().profile(metrics=["timeline", *FEW])
+def test_timeline_and_samples_beside_counters_are_those_of_the_run_for_times(node: Node) -> None:
+    run = node.has().profile(metrics=["timeline", "hotspots", *FEW])
     assert run.state == "done", (run.problem, run.output)
     held = node.manifest(run.workload)
     assert "SQ_WAVES" in held.counters and held.events == 15
-    assert [call.tool for call in run.next][:2] == ["compute_timeline", "diagnose_bottleneck"]
+    assert (held.dispatches, held.samples) == (LAUNCHES, SAMPLES * LAUNCHES)
+    assert [call.tool for call in run.next][:2] == ["compute_timeline", "find_hotspots"]
     sql = (
         'SELECT count(*), count(c."SQ_WAVES") FROM events e JOIN dispatches d USING (start_ns) '
         f"JOIN counters c USING (dispatch_id) WHERE e.kind = 'kernel' AND d.end_ns = e.end_ns AND e.name = '{COPY}'"
     )
     ((copies, counted),) = query_counters(node.store, sql, run.workload).table.rows
     assert copies and counted == copies
+    sql = "SELECT count(DISTINCT s.kernel), count(DISTINCT d.kernel) FROM samples s RIGHT JOIN dispatches d "
+    ((sampled, launched),) = query_counters(node.store, f"{sql} USING (kernel)", run.workload).table.rows
+    assert sampled == launched > 1
+    found = find_hotspots(node.store, str(run.workload))
+    column = found.hotspots.columns.index("line")
+    assert [row[column] for row in found.hotspots.rows] == ["app.cpp:12"]
+    assert any("are not enough to rank lines" in note for note in found.notes)
+
+
+def test_a_version_from_before_pc_sampling_is_refused_before_anything_runs(node: Node) -> None:
+    with pytest.raises(MissingTool, match=r"ROCm 6\.4"):
+        node.has("0.4.0").profile(metrics=["hotspots"])
+    assert not node.store.runs.exists() or not list(node.store.runs.iterdir())
 
 
 def test_the_plan_has_counters_and_timeline_and_no_metric_of_that_name() -> None:

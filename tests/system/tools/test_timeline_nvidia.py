@@ -15,7 +15,6 @@ from rooflens.tools import profile_command as profiling
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
 from rooflens.tools.device.machine.survey import Machine
 from rooflens.tools.plan_profile import plan_profile
-from rooflens.tools.query_counters import query_counters
 from rooflens.tools.running import start as launch
 from rooflens.tools.running.drivers.ncu import command as ncu
 from rooflens.tools.running.request import ProfileRequest
@@ -34,29 +33,18 @@ def _has(monkeypatch: pytest.MonkeyPatch, *profilers: InstalledProfiler) -> None
     monkeypatch.setattr(profiling, "survey", lambda roots: Machine([gpu], list(profilers), {}, []))
 
 
-@pytest.mark.parametrize("metrics", [["timeline"], []])
 def test_without_ncu_or_the_right_to_count_a_program_is_still_recorded(
-    node: Node, monkeypatch: pytest.MonkeyPatch, metrics: list[str]
+    node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _has(monkeypatch)
-    run = node.profile(metrics=metrics, launches=None)
+    run = node.profile(metrics=["timeline"], launches=None)
     assert run.state == "done", (run.problem, run.output)
     held = node.store.resolve(str(run.workload))
-    assert (held.dispatches, held.counters, bool(held.events)) == (KERNELS, [], bool(metrics))
-    assert (run.next[0].tool == "compute_timeline") == bool(metrics)
+    assert (held.dispatches, held.counters, bool(held.events)) == (KERNELS, [], True)
+    assert run.next[0].tool == "compute_timeline"
     with pytest.raises(MissingTool, match="ncu cannot profile") as told:
         node.profile()
     assert '["timeline"]' in told.value.why
-
-
-def test_one_run_holds_timeline_and_counters(node: Node) -> None:
-    run = node.profile(metrics=["timeline", COUNTER])
-    assert len(node.counted(run)) == 7 and run.next[0].tool == "compute_timeline"
-    sql = (
-        "SELECT count(*) FROM dispatches d JOIN events e ON e.kind = 'kernel' AND e.start_ns = d.start_ns "
-        "AND e.end_ns = d.end_ns"
-    )
-    assert query_counters(node.store, sql, run.workload).table.rows == [[KERNELS]]
 
 
 def test_a_timeline_with_launches_by_number_is_refused(node: Node) -> None:

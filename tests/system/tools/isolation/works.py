@@ -68,7 +68,7 @@ def leave_children(channel: Channel, arguments: dict[str, Any]) -> None:
 
 def flood(channel: Channel, arguments: dict[str, Any]) -> None:
     """One message that is too long."""
-    channel.send({"text": "x" * 40_000_000})
+    channel.send({"text": "x" * 33_000_000})
 
 
 def die_within_a_message(channel: Channel, arguments: dict[str, Any]) -> None:

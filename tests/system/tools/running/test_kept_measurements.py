@@ -45,7 +45,7 @@ def _started(bench: Bench, run_id: str) -> int:
 
 def _limited(bench: Bench, step: Step) -> str:
     """A run that met its time limit after its program had launched kernels, however slow the machine is."""
-    for timeout_s in (3, 12, 48, 128):
+    for timeout_s in (1.5, 8, 32, 128):
         run = bench.begin(step, timeout_s=timeout_s)
         bench.end(run, within_s=2 * END_S)
         if "PID" in bench.log(run, "pass_1.out"):
@@ -74,7 +74,7 @@ def test_launches_before_a_time_limit_or_a_cancellation_are_kept(patient: Bench,
 
 
 def test_a_program_that_does_not_listen_is_killed_and_its_launches_are_written(patient: Bench, ncu: str) -> None:
-    patient.limits["ask_s"] = 0.5
+    patient.limits["ask_s"] = 0.2
     run = patient.begin(_step(patient, ncu, [sys.executable, "-c", DEAF + LAUNCHES + HOLD], "--csv"))
     program = _started(patient, run)
     runs.cancel(patient.store, patient.folder(run))
@@ -86,7 +86,7 @@ def test_a_program_below_a_shell_and_with_children_is_asked_whole(patient: Bench
     child = (
         f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {DEAF + HOLD!r}], start_new_session=True)\n"
     )
-    patient.limits["ask_s"] = 0.5
+    patient.limits["ask_s"] = 0.2
     program = ["bash", "-c", '"$@"; echo not reached', "x", sys.executable, "-c", child + LAUNCHES + HOLD]
     run = patient.begin(_step(patient, ncu, program, "--csv"))
     started = _started(patient, run)
@@ -97,7 +97,7 @@ def test_a_program_below_a_shell_and_with_children_is_asked_whole(patient: Bench
 
 
 def test_a_profiler_that_does_not_end_after_its_program_is_killed(patient: Bench, ncu: str) -> None:
-    patient.limits |= {"ask_s": 0.3, "write_s": 0.5}
+    patient.limits |= {"ask_s": 0.2, "write_s": 0.3}
     run = patient.begin(_step(patient, ncu, [sys.executable, "-c", LAUNCHES + HOLD], "--csv", "--hang"))
     program = _started(patient, run)
     runs.cancel(patient.store, patient.folder(run))

@@ -39,11 +39,10 @@ def sampled(folder: Path, *command: str, sampler: str | None = None) -> subproce
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("status", [0, 7])
-def test_a_program_keeps_its_streams_and_its_exit_status(tmp_path: Path, status: int) -> None:
-    code = f"import sys; print('out'); print('err', file=sys.stderr); sys.exit({status})"
+def test_a_program_keeps_its_streams_and_its_exit_status(tmp_path: Path) -> None:
+    code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(7)"
     ran = sampled(tmp_path, sys.executable, "-c", code)
-    assert (ran.returncode, ran.stdout, ran.stderr) == (status, "out\n", "err\n")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (7, "out\n", "err\n")
 
 
 def test_a_sampler_that_cannot_start_leaves_the_program_alone(tmp_path: Path) -> None:
@@ -69,9 +68,9 @@ def test_a_program_whose_memory_cannot_be_read_samples_its_own_threads_and_child
     program = tmp_path / "program.py"
     program.write_text(
         BUSY + "import os, threading\n"
-        "def other(): work(0.5)\n"
-        "def child(): work(0.5)\n"
-        "thread = threading.Thread(target=other); thread.start(); work(0.5); thread.join()\n"
+        "def other(): work(0.3)\n"
+        "def child(): work(0.3)\n"
+        "thread = threading.Thread(target=other); thread.start(); work(0.3); thread.join()\n"
         "if (pid := os.fork()) == 0:\n    child(); os._exit(0)\n"
         "os.waitpid(pid, 0); print('done'); sys.exit(3)\n"
     )
@@ -91,7 +90,7 @@ def test_a_program_whose_memory_cannot_be_read_samples_its_own_threads_and_child
     ((owner, thread, _),) = [who for who in times if who[2] == "other"]
     assert owner == main != thread
     assert pid == number != main
-    assert all(0.3 < time < 0.9 for time in times.values()), times
+    assert all(0.15 < time < 0.6 for time in times.values()), times
 
 
 def test_a_program_that_samples_itself_keeps_its_own_sitecustomize_and_its_signal(tmp_path: Path) -> None:
@@ -122,8 +121,8 @@ def test_the_stacks_of_a_program_and_its_forked_child_are_told_apart(tmp_path: P
     program = tmp_path / "program.py"
     program.write_text(
         BUSY + "import os\n"
-        "def parent():\n    work(1.0)\n"
-        "def child():\n    work(0.6)\n"
+        "def parent():\n    work(0.6)\n"
+        "def child():\n    work(0.4)\n"
         "if os.fork() == 0:\n    child(); os._exit(0)\n"
         "parent(); os.wait()\n"
     )
@@ -136,8 +135,8 @@ def test_the_stacks_of_a_program_and_its_forked_child_are_told_apart(tmp_path: P
     for span in run.recorded.spans:
         for function in {frame[0] for frame in span.stack}:
             times[function] = times.get(function, 0) + span.end - span.start
-    assert 0.6e9 < times["parent"] < 1.2e9
-    assert 0.2e9 < times["child"] < 0.8e9
+    assert 0.3e9 < times["parent"] < 0.8e9
+    assert 0.1e9 < times["child"] < 0.6e9
     pids = {function: {s.pid for s in run.recorded.spans if function in [f[0] for f in s.stack]} for function in times}
     assert pids["parent"].isdisjoint(pids["child"])
 

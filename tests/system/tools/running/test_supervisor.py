@@ -23,14 +23,15 @@ import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 pids = [os.getpid()]
 sleeper = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-pids.append(subprocess.Popen([sys.executable, "-c", sleeper]).pid)
-pids.append(subprocess.Popen([sys.executable, "-c", sleeper], start_new_session=True).pid)
+python = [sys.executable, "-IS", "-c", sleeper]
+pids.append(subprocess.Popen(python).pid)
+pids.append(subprocess.Popen(python, start_new_session=True).pid)
 read, write = os.pipe()
 if os.fork() == 0:            # a daemon: its parent ends, so it belongs to nobody
     os.setsid()
     if os.fork() == 0:
         os.write(write, str(os.getpid()).encode())
-        os.execv(sys.executable, [sys.executable, "-c", sleeper])
+        os.execv(sys.executable, python)
     os._exit(0)
 pids.append(int(os.read(read, 20)))
 draft = os.environ["OUT"] + "/draft"
@@ -50,13 +51,17 @@ def _family(bench: Bench, run_id: str, step: str = "app") -> list[int]:
 
 
 def test_steps_run_in_order_and_what_they_print_is_kept(bench: Bench) -> None:
+    leave = f"import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', {HOLD!r}]).pid)"
     run = bench.begin(
         bench.step("one", f"{WRITE}; print('first')"),
         bench.step("two", f"{WRITE}; import sys; print('second', file=sys.stderr)"),
+        bench.step("three", f"{WRITE}; {leave}"),
     )
     state = bench.end(run)
-    assert (state.state, state.finished, state.problem) == ("done", ["one", "two"], None)
+    assert (state.state, state.finished, state.problem) == ("done", ["one", "two", "three"], None)
     assert bench.log(run, "one.out") == "first\n" and bench.log(run, "two.err") == "second\n"
+    (warning,) = state.warnings
+    assert "ended 1 process still running" in warning and gone(int(bench.log(run, "three.out")))
     assert state.started_ns and state.ended_ns and state.started_ns < state.ended_ns
 
 
@@ -68,23 +73,19 @@ def test_input_files_are_written_and_do_not_count_as_output(bench: Bench) -> Non
     assert state.state == "failed" and state.problem and "without writing anything" in state.problem.what
 
 
-def test_a_failing_step_ends_the_run_with_its_status_and_its_words(bench: Bench) -> None:
+def test_a_failing_step_ends_the_run_with_its_signal_and_its_words(bench: Bench) -> None:
+    fail = "import os, sys; print('no such kernel', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)"
     run = bench.begin(
         bench.step("one", f"{WRITE}"),
-        bench.step("two", f"{WRITE}; import sys; sys.exit('no such kernel')"),
+        bench.step("two", f"{WRITE}; {fail}"),
         bench.step("three", WRITE),
     )
     state = bench.end(run)
-    assert (state.state, state.fault, state.status, state.finished) == ("failed", "two", 1, ["one"])
-    assert "status 1 in two" in (state.problem.what if state.problem else "")
+    assert (state.state, state.fault, state.status, state.finished) == ("failed", "two", -11, ["one"])
+    assert "SIGSEGV in two" in (state.problem.what if state.problem else "")
     assert "no such kernel" in bench.log(run, "two.err")
     assert (bench.folder(run) / "unfinished" / "two" / "data").exists()
     assert not (bench.folder(run) / "out" / "two").exists(), "a half-written pass must not be read"
-
-
-def test_a_program_killed_by_a_signal_is_named_by_it(bench: Bench) -> None:
-    state = bench.end(bench.begin(bench.step("one", "import os; os.kill(os.getpid(), 11)")))
-    assert state.problem and "SIGSEGV" in state.problem.what
 
 
 def test_a_program_that_cannot_be_started_is_a_missing_tool(bench: Bench) -> None:
@@ -94,22 +95,20 @@ def test_a_program_that_cannot_be_started_is_a_missing_tool(bench: Bench) -> Non
 
 def test_programs_get_no_input_and_nothing_of_our_environment(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CANARY_TOKEN", "canary-4711-secret")
-    run = bench.begin(bench.step("one", f"{WRITE}; import sys; print(repr(sys.stdin.read()), sorted(os.environ))"))
+    monkeypatch.setenv("XLA_ROOM", "true")
+    code = f"{WRITE}; print(os.environ['XLA_ROOM'], os.environ['XLA_GROWTH'])"
+    run = bench.begin(
+        bench.step("one", f"{WRITE}; import sys; print(repr(sys.stdin.read()), sorted(os.environ))"),
+        bench.step("two", code, defaults={"XLA_ROOM": "false", "XLA_GROWTH": "true"}),
+    )
     bench.end(run)
     assert bench.log(run, "one.out").startswith("''") and "CANARY" not in bench.log(run, "one.out")
     assert "ROOFLENS_RUN" in bench.log(run, "one.out")
-
-
-def test_the_programs_variables_win_over_defaults_of_a_step(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XLA_ROOM", "true")
-    code = f"{WRITE}; print(os.environ['XLA_ROOM'], os.environ['XLA_GROWTH'])"
-    run = bench.begin(bench.step("one", code, defaults={"XLA_ROOM": "false", "XLA_GROWTH": "true"}))
-    bench.end(run)
-    assert bench.log(run, "one.out") == "true true\n"
+    assert bench.log(run, "two.out") == "true true\n", "the program's variables win over defaults of a step"
 
 
 def test_a_flood_of_output_fills_neither_disk_nor_memory_and_its_end_is_kept(bench: Bench) -> None:
-    flood = "import os, sys\nblock = b'x' * (1 << 20)\nfor _ in range(300): os.write(1, block)\nos.write(1, b'THE END')"
+    flood = "import os, sys\nblock = b'x' * (1 << 20)\nfor _ in range(64): os.write(1, block)\nos.write(1, b'THE END')"
     run = bench.begin(bench.step("one", f"{WRITE}\n{flood}"))
     assert bench.end(run).state == "done"
     log = bench.log(run, "one.out")
@@ -117,7 +116,7 @@ def test_a_flood_of_output_fills_neither_disk_nor_memory_and_its_end_is_kept(ben
 
 
 def test_a_time_limit_ends_a_run_and_everything_it_started(bench: Bench) -> None:
-    for timeout_s in (1.5, 6, 24, 96):
+    for timeout_s in (0.8, 4, 20, 100):
         run = bench.begin(bench.step("app", FAMILY), timeout_s=timeout_s)
         state = bench.end(run, within_s=2 * LONG_S)
         assert state.state == "failed" and state.problem and state.problem.kind == "LimitExceeded"
@@ -137,20 +136,12 @@ def test_cancelling_ends_children_that_ignore_sigterm_and_daemons(bench: Bench) 
     assert all(gone(p) for p in pids)
 
 
-def test_what_a_program_leaves_running_is_ended_and_told(bench: Bench) -> None:
-    code = f"{WRITE}; import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {HOLD!r}]); print(p.pid)"
-    run = bench.begin(bench.step("one", code))
-    state = bench.end(run)
-    assert state.state == "done" and "ended 1 process still running" in state.warnings[0]
-    assert gone(int(bench.log(run, "one.out")))
-
-
 def test_a_program_that_forks_without_end_is_stopped(bench: Bench) -> None:
-    bench.limits["processes"] = 40
-    bomb = "import os, time\nfor _ in range(100):\n if os.fork() == 0:\n  time.sleep(600)\ntime.sleep(600)"
+    bench.limits["processes"] = 10
+    bomb = "import os, time\nfor _ in range(20):\n if os.fork() == 0:\n  time.sleep(600)\ntime.sleep(600)"
     run = bench.begin(bench.step("one", bomb))
     state = bench.end(run)
-    assert state.problem and "more than 40 processes" in state.problem.what
+    assert state.problem and "more than 10 processes" in state.problem.what
     assert _marked(run) == []
 
 
@@ -197,9 +188,9 @@ def test_a_second_run_on_the_same_device_waits_for_the_first(bench: Bench) -> No
 def test_runs_that_want_two_devices_in_other_orders_do_not_block_each_other(bench: Bench) -> None:
     runs = [
         bench.begin(bench.step("one", WRITE), devices=dict(order))
-        for order in ([("a", "A"), ("b", "B")], [("b", "B"), ("a", "A")], [("a", "A")], [("b", "B")])
+        for order in ([("a", "A"), ("b", "B")], [("b", "B"), ("a", "A")])
     ]
-    assert [bench.end(run).state for run in runs] == ["done"] * 4
+    assert [bench.end(run).state for run in runs] == ["done"] * 2
 
 
 def test_a_killed_supervisor_leaves_nothing_running_and_a_failed_run(bench: Bench) -> None:
@@ -248,15 +239,6 @@ SAVED = {
 LEAVE_SAMPLE = (
     f"{WRITE}; import shutil; shutil.copytree({str(SAMPLE)!r}, os.environ['OUT'] + '/..', dirs_exist_ok=True)"
 )
-
-
-def test_the_results_of_all_steps_become_a_workload_and_the_files_are_deleted(bench: Bench) -> None:
-    run = bench.begin(bench.step("one", LEAVE_SAMPLE), **SAVED)
-    state = bench.end(run)
-    assert (state.state, state.partial, state.finished) == ("done", False, ["one"])
-    found = bench.store.resolve("mine")
-    assert found.id == state.result["workload"] and found.tags == ["a"] and found.command == "./app"
-    assert found.warnings[0].text == "w" and not (bench.folder(run) / "out").exists()
 
 
 def test_what_the_finished_steps_left_is_kept_and_marked_when_a_later_one_fails(bench: Bench) -> None:

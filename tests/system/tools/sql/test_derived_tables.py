@@ -26,7 +26,6 @@ from rooflens.analysis.tables.declaration import DerivedTable, Row
 from rooflens.analysis.workload import Workload
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.sql import references
-from rooflens.tools.sql.export import export_db
 
 ALL = "SELECT * FROM metrics ORDER BY ALL"
 FINDINGS = "SELECT * FROM findings ORDER BY ALL"
@@ -72,25 +71,19 @@ def kept(store: Store) -> list[str]:
 
 
 @pytest.mark.parametrize("table", ["metrics", "findings"])
-def test_a_second_query_computes_nothing_and_answers_the_same(twins: Store, computed: list[str], table: str) -> None:
+def test_rows_are_those_of_the_analysis_and_computed_once(twins: Store, computed: list[str], table: str) -> None:
+    names, together = list(schema()[table].columns), DIAGNOSIS if table == "findings" else [table]
     first = rows(twins, f"SELECT * FROM {table} ORDER BY ALL")
-    together = ["accounts", "findings", "loads"] if table != "metrics" else [table]
     assert first and sorted(computed) == sorted(together * 2), "once for each of both workloads"
     assert rows(twins, f"SELECT * FROM {table} ORDER BY ALL") == first
     assert len(computed) == len(kept(twins)) == 2 * len(together) and twins.scan()[1] == []
-
-
-@pytest.mark.parametrize("table", ["metrics", "findings"])
-def test_kept_rows_are_those_that_the_analysis_gives(twins: Store, table: str) -> None:
-    names = list(schema()[table].columns)
     for manifest in twins.scan()[0]:
         with Workload(twins, manifest) as workload:
             declared = derived_tables()[table]
             assert declared.rows
             made = declared.rows(declared.source(workload) if declared.source else workload)
             fresh = [[{"workload": workload.id, **row}.get(name) for name in names] for row in made]
-        for _ in range(2):
-            assert rows(twins, f"SELECT * FROM {table}", workload=manifest.id) == fresh
+        assert rows(twins, f"SELECT * FROM {table}", workload=manifest.id) == fresh
 
 
 def test_all_tables_of_a_workload_share_one_diagnosis(twins: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +209,7 @@ READ = """
 import sys
 from rooflens.analysis.store.store import Store
 from rooflens.tools.query_counters import query_counters
-for _ in range(3):
+for _ in range(2):
     print(query_counters(Store(sys.argv[1]), sys.argv[2], limit=10_000, timeout_s=60).table.model_dump_json())
 """
 
@@ -228,13 +221,6 @@ def test_two_processes_that_compute_at_once_get_the_same_rows(twins: Store) -> N
     assert [trouble for _, trouble in answers] == ["", ""]
     assert len({line for lines, _ in answers for line in lines.splitlines()}) == 1
     assert kept(twins) == ["metrics.parquet"] * 2 and not list((twins.root / "tmp").iterdir())
-
-
-def test_an_export_uses_what_is_kept(twins: Store, computed: list[str], tmp_path: Path) -> None:
-    count = len(rows(twins, ALL))
-    computed.clear()
-    assert export_db(twins, tmp_path / "out.duckdb")["metrics"] == count
-    assert set(computed) == set(DIAGNOSIS)
 
 
 # -- what WHERE says about workloads -----------------------------------------------------------------

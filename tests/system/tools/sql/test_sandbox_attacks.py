@@ -264,7 +264,7 @@ BOMBS = {
     "many_columns": "SELECT " + ",".join(["1"] * 30000),
     "text_over_the_cap": "SELECT '" + "x" * 70_000 + "'",
 }
-TIMEOUT_S = 0.3
+TIMEOUT_S = 0.2
 
 
 @dataclass
@@ -301,9 +301,9 @@ def test_a_bomb_ends_in_time_within_bounds(field: Field, name: str, monkeypatch:
 def test_what_a_worker_takes_is_seen(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the bounds of bombs would hold whatever they did."""
     little = observed(field, monkeypatch, "SELECT 1", timeout_s=60).worker
-    much = observed(field, monkeypatch, "SELECT len(list(range)) FROM range(50000000)", timeout_s=60)
+    much = observed(field, monkeypatch, "SELECT len(list(range)) FROM range(20000000)", timeout_s=60)
     assert isinstance(much.answer, QueryResult), told(much.answer)
-    assert much.worker.most_bytes > little.most_bytes + 300e6
+    assert much.worker.most_bytes > little.most_bytes + 120e6
     assert much.worker.cpu_s > little.cpu_s > 0 and much.work_s > much.worker.cpu_s
 
 

@@ -370,16 +370,16 @@ def _read_everything(store: Store) -> None:
     assert query_counters(store, "SELECT count(*) FROM metrics").table.total_rows == 1
 
 
-def test_two_thousand_workloads_are_listed_at_once(tmp_path: Path) -> None:
+def test_a_thousand_workloads_are_listed_at_once(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    for number in range(2_000):
+    for number in range(1_000):
         id = new_id(number * 10**9)
         folder = tmp_path / f"workload={id}"
         folder.mkdir()
         made = Manifest(id=id, name=f"n{number % 50}", format="made", created_ns=number)
         (folder / MANIFEST).write_text(made.model_dump_json())
-    with at_most(0.8):
-        listed = list_workloads(store)
-    assert listed.table.total_rows == 2_000 and len(json.dumps(listed.table.rows)) < 20_000
     with at_most(0.4):
-        assert store.resolve("n7").created_ns == 1957
+        listed = list_workloads(store)
+    assert listed.table.total_rows == 1_000 and len(json.dumps(listed.table.rows)) < 20_000
+    with at_most(0.2):
+        assert store.resolve("n7").created_ns == 957

@@ -1,4 +1,4 @@
-"""What newcomers are told of the settings of two machines."""
+"""What a newcomer is told of the settings of a machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from rooflens.tools.list_devices import answer
 from rooflens.tools.running.profiler_choice import choose
 
 RX_9070 = {"simd_count": 112, "simd_per_cu": 2, "num_xcc": 1, "gfx_target_version": 120001, "device_id": 0x7550}
-MI300A = {"simd_count": 912, "num_xcc": 6, "gfx_target_version": 90402, "device_id": 0x74A0}
 
 
 def checks(machine: Any, folder: Any) -> dict[str, tuple[str, str]]:
@@ -47,23 +46,3 @@ def test_a_newcomer_with_a_radeon_is_told_what_it_forbids_before_anything_runs(
         checking.check_counters(Store(tmp_path / "store"))
     choice = choose(found, None, "auto", {})
     assert {one.code for one in choice.settings if not one.sound} == {"power_level", "governor"}
-
-
-def test_a_newcomer_with_an_mi300a_is_told_what_distorts_its_figures(machine: Any, tmp_path: Any) -> None:
-    machine.gpu(1, **MI300A)
-    host(machine, balancing=1, iommu="DMA-FQ")
-    machine.write(f"{CARD}/current_compute_partition", "CPX\n")
-    machine.write(f"{CARD}/current_memory_partition", "NPS1\n")
-    machine.write(f"{CARD}/power_dpm_force_performance_level", "auto\n")
-    machine.program("rocprofv3", "echo 'version: 1.3.2'", folder="opt/rocm/bin")
-    told = checks(machine, tmp_path)
-    wanted = {"setting partition (GPU 0)", "setting numa_balancing", "setting iommu", "known defect hangs_with_vllm"}
-    assert wanted <= set(told) and all(told[name][1] for name in wanted)
-    assert "setting power_level (GPU 0)" not in told
-    assert told["setting numa_balancing"] == (
-        "warning",
-        "Switch it off:\n  echo 0 | sudo tee /proc/sys/kernel/numa_balancing",
-    )
-    notes = answer(Store(tmp_path / "store"), survey(machine.roots)).notes
-    assert any("partition, numa_balancing, iommu" in note for note in notes)
-    assert any("hangs_with_vllm (mended in rocprofiler-sdk 1.3.5" in note for note in notes)

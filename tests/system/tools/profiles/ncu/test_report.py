@@ -43,12 +43,6 @@ def test_the_report_gives_the_numbers_of_its_raw_page(bench, recorded):
     assert bench.manifest(report).tool_version == "2025.3.1" and report.arch == "sm_90"
 
 
-def test_a_folder_with_the_three_forms_of_one_run_is_read_once(bench, recorded):
-    done = bench.load(recorded)
-    assert (done.dispatches, done.passes) == (5, 1)
-    assert sum("repeats the launches of" in note for note in done.notes) == 1
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_a_report_with_random_bytes_inside_never_ends_this_process(bench, recorded, tmp_path, seed):
     spoiled = bytearray((recorded / "small.ncu-rep").read_bytes())
