@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from rooflens.analysis.base.problems import Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
+from rooflens.tests import DATA
 from rooflens.tests.support import nursery
 from rooflens.tests.support.waiting import at_most, slowness
 from rooflens.tools import query_counters as query
@@ -76,8 +78,8 @@ class Field:
             return problem
 
     def fill(self, sql: str) -> str:
-        names = {"SECRET": self.secret, "ROOT": self.root, "STORE": self.store.root, "ID": self.workload.id}
-        for name, value in names.items():
+        known = {"SECRET": self.secret, "ROOT": self.root, "STORE": self.store.root, "ID": self.workload.id}
+        for name, value in (known | {"VARIABLE": VARIABLE}).items():
             sql = sql.replace(f"<{name}>", str(value))
         return sql
 
@@ -98,117 +100,8 @@ def field(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Field]:
         field.check("after all attacks")
 
 
-REFUSED = {
-    # Readers of files, direct and indirect.
-    "read_csv": "SELECT * FROM read_csv('<SECRET>')",
-    "read_csv_auto": "SELECT * FROM read_csv_auto('<SECRET>', header = true)",
-    "read_text": "SELECT content FROM read_text('<SECRET>')",
-    "read_text_list": "SELECT content FROM read_text(['<SECRET>', '/etc/passwd'])",
-    "read_text_relative": "SELECT content FROM read_text('secret.csv')",
-    "read_blob": "SELECT content FROM read_blob('/proc/self/environ')",
-    "read_json": "SELECT * FROM read_json('<STORE>/workload=<ID>/manifest.json')",
-    "read_ndjson": "SELECT * FROM read_ndjson_objects('<SECRET>')",
-    "read_parquet": "SELECT * FROM read_parquet('<STORE>/*/*.parquet')",
-    "parquet_scan": "SELECT * FROM parquet_scan('<ROOT>/secret.parquet')",
-    "parquet_metadata": "SELECT * FROM parquet_metadata('<ROOT>/secret.parquet')",
-    "parquet_schema": "SELECT * FROM parquet_schema('<ROOT>/secret.parquet')",
-    "parquet_kv": "SELECT * FROM parquet_kv_metadata('<ROOT>/secret.parquet')",
-    "sniff_csv": "SELECT * FROM sniff_csv('<SECRET>')",
-    "glob": "SELECT * FROM glob('<ROOT>/*')",
-    "glob_qualified": "SELECT * FROM main.glob('/*')",
-    "replacement_csv": "SELECT * FROM '<SECRET>'",
-    "replacement_quoted": 'SELECT * FROM "<ROOT>/secret.parquet"',
-    "replacement_url": "SELECT * FROM 'file://<SECRET>'",
-    "replacement_http": "SELECT * FROM 'https://example.org/x.parquet'",
-    "replacement_s3": "SELECT * FROM 's3://bucket/x.parquet'",
-    "replacement_database": "SELECT * FROM '<ROOT>/secret.duckdb'.t",
-    "read_duckdb": "SELECT * FROM read_duckdb('<ROOT>/secret.duckdb', table_name = 't')",
-    "describe_file": "DESCRIBE SELECT * FROM read_csv('<SECRET>')",
-    "summarize_file": "SUMMARIZE '<SECRET>'",
-    "explain_analyze_file": "EXPLAIN ANALYZE SELECT * FROM read_text('<SECRET>')",
-    "cte_file": "WITH x AS MATERIALIZED (SELECT * FROM read_text('<SECRET>')) SELECT * FROM x",
-    "subquery_file": "SELECT (SELECT content FROM read_text('<SECRET>'))",
-    "lateral_file": "SELECT * FROM dispatches d, LATERAL (SELECT * FROM read_text('<SECRET>'))",
-    "union_file": "SELECT kernel FROM dispatches UNION ALL SELECT content FROM read_text('<SECRET>')",
-    "query": "SELECT * FROM query('SELECT * FROM read_text(''<SECRET>'')')",
-    "query_table": "SELECT * FROM query_table('<SECRET>')",
-    "query_table_list": "SELECT * FROM query_table(['dispatches', '<SECRET>'])",
-    "serialized_sql": "SELECT * FROM json_execute_serialized_sql(json_serialize_sql('SELECT * FROM glob(''/*'')'))",
-    "histogram": "SELECT * FROM histogram('<SECRET>', 'column')",
-    # Memory and objects of the process.
-    "arrow_scan": "SELECT * FROM arrow_scan(1::UBIGINT, 2::UBIGINT, 3::UBIGINT)",
-    "pandas_scan": "SELECT * FROM pandas_scan(1)",
-    "python_map": "SELECT * FROM python_map_function()",
-    "aggregate_state": "SELECT to_aggregate_state('x'::BLOB)",
-    "python_variable": "SELECT * FROM job",
-    "python_module": "SELECT * FROM settings",
-    # Writers.
-    "copy_to": "COPY (SELECT 1) TO '<ROOT>/out.csv'",
-    "copy_over_store": "COPY (SELECT 1 AS dispatch_id) TO '<STORE>/workload=<ID>/dispatches.parquet' (FORMAT parquet)",
-    "copy_stdout": "COPY (SELECT 1) TO '/dev/stdout'",
-    "copy_from": "COPY dispatches FROM '<SECRET>'",
-    "export": "EXPORT DATABASE '<ROOT>/out'",
-    "import": "IMPORT DATABASE '<ROOT>/out'",
-    "attach": "ATTACH '<ROOT>/new.duckdb'",
-    "attach_secret": "ATTACH '<ROOT>/secret.duckdb' AS s (READ_ONLY)",
-    "insert": "INSERT INTO dispatches SELECT * FROM dispatches",
-    "insert_returning": "INSERT INTO dispatches DEFAULT VALUES RETURNING *",
-    "update": "UPDATE dispatches SET duration_ns = 0",
-    "delete": "DELETE FROM dispatches",
-    "truncate": "TRUNCATE dispatches",
-    "merge": "MERGE INTO dispatches USING counters USING (dispatch_id) WHEN MATCHED THEN DELETE",
-    "drop": "DROP TABLE dispatches",
-    "alter": "ALTER TABLE dispatches ADD COLUMN x INT",
-    "vacuum": "VACUUM",
-    "checkpoint": "CHECKPOINT",
-    "checkpoint_function": "SELECT * FROM checkpoint()",
-    "logging": "CALL enable_logging(storage = 'file', storage_path = '<ROOT>/log')",
-    "logging_function": "SELECT * FROM enable_logging()",
-    "write_log": "SELECT write_log('x')",
-    # Extensions and networks.
-    "install": "INSTALL httpfs",
-    "install_path": "INSTALL '<ROOT>/x.duckdb_extension'",
-    "load": "LOAD httpfs",
-    "connect": "CONNECT 'http://localhost:9494'",
-    "extension_function": "SELECT * FROM st_read('<SECRET>')",
-    "secret": "CREATE PERSISTENT SECRET s (TYPE s3, KEY_ID 'a', SECRET 'b')",
-    # Settings.
-    "set": "SET enable_external_access = true",
-    "set_global": "SET GLOBAL memory_limit = '100GB'",
-    "set_variable": "SET VARIABLE x = 1",
-    "reset": "RESET lock_configuration",
-    "pragma": "PRAGMA enable_external_access = true",
-    "pragma_databases": "PRAGMA database_list",
-    "pragma_profiling": "PRAGMA enable_profiling = 'json'",
-    "settings": "SELECT name, value FROM duckdb_settings()",
-    "extensions": "SELECT * FROM duckdb_extensions()",
-    "databases_function": "SELECT * FROM duckdb_databases()",
-    "file_cache": "SELECT * FROM duckdb_external_file_cache()",
-    "secrets": "SELECT * FROM duckdb_secrets()",
-    "platform": "CALL pragma_platform()",
-    # Poisoning later answers, or hiding a statement.
-    "stacked": "SELECT 1; DELETE FROM dispatches",
-    "stacked_comment": "SELECT 1 /* ; */ ; -- x\nDROP TABLE dispatches",
-    "temp_table": "CREATE TEMP TABLE dispatches AS SELECT 0 AS dispatch_id",
-    "temp_view": "CREATE OR REPLACE TEMP VIEW dispatches AS SELECT 1",
-    "temp_macro": "CREATE TEMP MACRO avg(x) AS 1",
-    "temp_type": "CREATE TYPE t AS ENUM ('a')",
-    "use": "USE temp",
-    "begin": "BEGIN TRANSACTION",
-    "detach": "DETACH memory",
-    "prepare": "PREPARE p AS DELETE FROM dispatches",
-    "execute": "EXECUTE p",
-    "cte_delete": "WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
-    "cte_insert": "WITH x AS (INSERT INTO dispatches BY NAME SELECT 1 AS dispatch_id RETURNING *) SELECT * FROM x",
-    "cte_nested_update": "SELECT * FROM (WITH x AS (UPDATE dispatches SET pid = 1 RETURNING *) SELECT * FROM x)",
-    "explain_delete": "EXPLAIN DELETE FROM dispatches",
-    "explain_analyze_delete": "EXPLAIN ANALYZE DELETE FROM dispatches",
-    "explain_analyze_cte": "EXPLAIN ANALYZE WITH x AS (DELETE FROM dispatches RETURNING *) SELECT * FROM x",
-    "explain_options_copy": "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '<ROOT>/out.csv'",
-    "explain_comment": "EXPLAIN /* SELECT 1 */ ANALYZE -- SELECT\n COPY (SELECT 1) TO '<ROOT>/out.csv'",
-    "getenv": f"SELECT getenv('{VARIABLE}')",
-    "file_exists": "SELECT file_exists('<SECRET>')",
-}
+ATTACKS = tomllib.loads((DATA / "sql_attacks.toml").read_text(encoding="utf-8"))
+REFUSED = ATTACKS["refused"]
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -219,32 +112,8 @@ def test_an_attack_is_refused(field: Field, name: str) -> None:
     field.check_unseen(told(answer).replace(str(field.root), "") if "<" in REFUSED[name] else told(answer))
 
 
-HARMLESS = {
-    "current_setting": "SELECT current_setting('home_directory'), current_setting('secret_directory'), "
-    "current_setting('temp_directory'), current_setting('extension_directory')",
-    "databases_view": "SELECT * FROM duckdb_databases",
-    "settings_view": "SELECT * FROM pg_catalog.pg_settings",
-    "databases": "SHOW DATABASES",
-    "all_tables": "SHOW ALL TABLES",
-    "tables": "SELECT * FROM information_schema.tables, duckdb_tables()",
-    "views": "SELECT * FROM duckdb_views",
-    "sqlite_master": "SELECT * FROM sqlite_master",
-    "current_query": "SELECT current_query(), current_user, current_database(), current_schema(), version()",
-    "variables": f"SELECT getvariable('{VARIABLE}'), getvariable('job')",
-    "path_functions": "SELECT parse_path('a/b'), parse_filename('a/b')",
-    "error_text": "SELECT error('boom')",
-    "markup": "SELECT '<script>' || chr(27) || '[31m' || chr(0) || chr(8238) AS \"a\"\"b\"",
-    "own_name": "SELECT * FROM (SELECT 1 AS \"__import__('os')\")",
-    "shadow": "WITH dispatches AS (SELECT 1 AS dispatch_id) SELECT * FROM dispatches",
-    "workload_command": "SELECT command FROM workloads",
-    "sequence": "SELECT nextval('s')",
-    "lambda": "SELECT list_transform([1, 2], lambda x: x + 1)",
-    "macro_like": "SELECT 1 AS sum, 2 AS avg",
-}
-
-
 def test_looking_around_shows_nothing_of_the_machine(field: Field) -> None:
-    field.check("\n".join(told(field.attack(sql, limit=1000)) for sql in HARMLESS.values()))
+    field.check("\n".join(told(field.attack(sql, limit=1000)) for sql in ATTACKS["harmless"].values()))
 
 
 BOMBS = {
