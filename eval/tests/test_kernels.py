@@ -18,11 +18,6 @@ CASE = kernels.Labelled("w", "k", ("valu", "hbm"))
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def store(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> Store:
     return Store(tmp_path_factory.mktemp("eval"))
 

@@ -19,11 +19,6 @@ ALL = questions.questions()
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 async def client(anyio_backend: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
     async with Client(app.build(Store(tmp_path_factory.mktemp("eval")))) as connected:
         await evaluate.load_samples(connected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import tomllib
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,39 +15,10 @@ from . import devices
 from .launches import block_of, event_of, split
 from .result import Process
 
-# Columns after id and guid, in the order of schema 3.0.1. The type is INTEGER or follows ":"; "!" means NOT NULL.
-_TABLES = {
-    "string": "string:TEXT!",
-    "info_node": "hash! machine_id:TEXT! system_name:TEXT hostname:TEXT release:TEXT version:TEXT "
-    "hardware_name:TEXT domain_name:TEXT",
-    "info_process": "nid! ppid pid! init fini start end command:TEXT environment:JSONB! extdata:JSONB!",
-    "info_thread": "nid! ppid pid! tid! name:TEXT start end extdata:JSONB!",
-    "info_agent": "nid! pid! type:TEXT absolute_index logical_index type_index uuid name:TEXT model_name:TEXT "
-    "vendor_name:TEXT product_name:TEXT user_name:TEXT extdata:JSONB!",
-    "info_queue": "nid! pid! name:TEXT extdata:JSONB!",
-    "info_stream": "nid! pid! name:TEXT extdata:JSONB!",
-    "info_pmc": "nid! pid! agent_id target_arch:TEXT event_code instance_id name:TEXT! symbol:TEXT! description:TEXT "
-    "long_description:TEXT component:TEXT units:TEXT value_type:TEXT block:TEXT expression:TEXT is_constant "
-    "is_derived extdata:JSONB!",
-    "info_code_object": "nid! pid! agent_id uri:TEXT load_base load_size load_delta storage_type:TEXT extdata:JSONB!",
-    "info_kernel_symbol": "nid! pid! code_object_id! kernel_name:TEXT display_name:TEXT kernel_object "
-    "kernarg_segment_size kernarg_segment_alignment group_segment_size private_segment_size sgpr_count "
-    "arch_vgpr_count accum_vgpr_count extdata:JSONB!",
-    "track": "nid! pid tid name_id extdata:JSONB!",
-    "event": "category_id stack_id parent_stack_id correlation_id call_stack:JSONB! line_info:JSONB! extdata:JSONB!",
-    "arg": "event_id! position! type:TEXT! name:TEXT! value:TEXT extdata:JSONB!",
-    "pmc_event": "event_id pmc_id! value:REAL extdata:JSONB",
-    "region": "nid! pid! tid! start! end! name_id! event_id extdata:JSONB!",
-    "sample": "track_id! timestamp! event_id extdata:JSONB!",
-    "kernel_dispatch": "nid! pid! tid agent_id! kernel_id! dispatch_id! queue_id! stream_id! start! end! "
-    "private_segment_size group_segment_size workgroup_size_x! workgroup_size_y! workgroup_size_z! grid_size_x! "
-    "grid_size_y! grid_size_z! region_name_id event_id extdata:JSONB!",
-    "memory_copy": "nid! pid! tid start! end! name_id! dst_agent_id dst_address src_agent_id src_address size! "
-    "queue_id stream_id region_name_id event_id extdata:JSONB!",
-    "memory_allocate": "nid! pid! tid agent_id type:TEXT level:TEXT start! end! address size! queue_id stream_id "
-    "event_id extdata:JSONB!",
-}
-_VIEWS = Path(__file__).with_name("rocpd_views.sql").read_text(encoding="utf-8")
+_HERE = Path(__file__).parent
+_TABLES = tomllib.loads((_HERE / "rocpd_tables.toml").read_text(encoding="utf-8"))
+"""The columns of each table."""
+_VIEWS = (_HERE / "rocpd_views.sql").read_text(encoding="utf-8")
 _NODE = 884468036
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.tools.import_profile import ImportResult, import_profile
 
@@ -91,8 +91,7 @@ class Bench:
         file = self.store.file(self.manifest(done), table)
         if file is None:
             return []
-        # A connection of its own: another test may have left a result of the shared one unfinished.
-        with duckdb.connect() as con:
+        with connect() as con:
             return con.execute(
                 f"SELECT {columns} FROM read_parquet('{file}', hive_partitioning = false) WHERE {where}"
             ).fetchall()

@@ -15,6 +15,7 @@ Programs that tests start (``rooflens`` itself, for example) are never changed.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -78,6 +79,19 @@ def as_users_have_it(monkeypatch: pytest.MonkeyPatch, usual_threads: int, clock_
     monkeypatch.setattr(start, "start_fresh", nursery.start_fresh_supervisor)
     monkeypatch.setattr(database, "_THREADS", usual_threads)
     monkeypatch.setattr(query_counters, "sandbox", clock_of_sql)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """What tests with ``await`` run on."""
+    return "asyncio"
+
+
+@pytest.fixture
+def short_place() -> Iterator[Path]:
+    """A folder for sockets, whose paths must be short wherever temporary files are kept."""
+    with tempfile.TemporaryDirectory(prefix="rooflens-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

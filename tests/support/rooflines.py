@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.catalogue import counter_names
 from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.catalogue.formula import references
-from rooflens.analysis.catalogue.work_formulas import formulas
+from rooflens.analysis.catalogue.targets import product
+from rooflens.analysis.catalogue.work_formulas import formulas, work_formulas
 from rooflens.analysis.engine.work_sums import WorkUnit
+from rooflens.analysis.rooflines import ceilings, roofline
 from rooflens.analysis.rooflines import inputs as scenes
-from rooflens.analysis.rooflines import roofline
 from rooflens.analysis.rooflines.ceilings import CeilingSource
 from rooflens.analysis.store.store import Manifest, Store
 from rooflens.analysis.workload import Workload
@@ -93,3 +95,12 @@ def points(
     """The points of a scene by kernel, level and data type."""
     made = roofline.build_roofline(found, ("hbm", "l2", "vl1d", "lds"), datatype).points
     return {(p.kernel, p.level, p.datatype): p for p in made}
+
+
+def theory(key: str) -> ceilings.Ceilings:
+    """The ceilings of a product by its data sheet."""
+    sheet = product(key)
+    formulas = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
+    facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
+    with connect() as con:
+        return ceilings.from_facts(con, formulas, facts, sheet.title)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.base.database import connect, sql_name
 from rooflens.analysis.store.store import Manifest, Store, write_table
 
 MakeWorkload = Callable[..., Manifest]
@@ -28,7 +27,7 @@ def add_workload(
         "SELECT i AS dispatch_id, 'kernel_' || (i % 4) AS kernel, CAST(100 + i AS DOUBLE) AS duration_ns, "
         f"i FROM range({dispatches}) t(i)"
     )
-    con = duckdb.connect()
+    con = connect()
     with store.draft() as folder:
         write_table(con, f"SELECT * EXCLUDE (i){wide} FROM ({base})", folder / "counters.parquet")
         write_table(

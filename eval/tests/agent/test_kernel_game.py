@@ -36,11 +36,6 @@ needs_cc = pytest.mark.skipif(
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def task() -> Task:
     (found,) = tasks(HERE / "tasks")
     return found

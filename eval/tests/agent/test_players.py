@@ -67,11 +67,6 @@ ANTHROPIC_CALL = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Endpoint(ThreadingHTTPServer):
     """Answers each request with the next of ``answers`` (status, headers, body) and keeps what was asked."""
 

@@ -23,11 +23,6 @@ WITH_TRUTH = [q for q in ALL if q.truth]
 
 
 @pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
 def tables() -> Iterator[duckdb.DuckDBPyConnection]:
     with recorded.tables() as database:
         yield database

@@ -19,12 +19,10 @@ import pytest
 
 from rooflens.analysis import workload as database
 from rooflens.analysis.catalogue import targets
-from rooflens.analysis.catalogue.targets import product
-from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.rooflines import ceilings, roofline
 from rooflens.analysis.store.store import Store
 from rooflens.tests.support.figures import evaluate
-from rooflens.tests.support.rooflines import MI250X, points, publish, scene
+from rooflens.tests.support.rooflines import MI250X, points, publish, scene, theory
 
 Figures = dict[str, float]
 HBM_MEASURED, FP32_MEASURED, FP64_MEASURED = 1382.7, 18977.7, 18336.15625
@@ -43,17 +41,6 @@ def peak_gips(units: float, schedulers: float, ipc: float, ghz: float) -> float:
 def achieved_gips(instructions: float, seconds: float, scale: int) -> float:
     """The paper's performance: instructions (divided by lanes) in billions per second (equation 4)."""
     return instructions / scale / 1e9 / seconds
-
-
-def theory(key: str) -> ceilings.Ceilings:
-    con = database.connect()
-    try:
-        sheet = product(key)
-        formulas = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
-        facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
-        return ceilings.from_facts(con, formulas, facts, sheet.title)
-    finally:
-        con.close()
 
 
 def known(**values: float) -> ceilings.Ceilings:

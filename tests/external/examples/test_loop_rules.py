@@ -12,11 +12,6 @@ from rooflens.examples.loop import loop
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Scripted:
     """A client whose server answers what the test prescribes, and that remembers what it was asked."""
 

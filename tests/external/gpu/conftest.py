@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.store.store import Store
+from rooflens.tests import ROOT
 from rooflens.tests.external.gpu.measuring import python_with
 from rooflens.tools.device.machine.model import Roots
 from rooflens.tools.device.machine.survey import survey
@@ -63,3 +64,14 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """One store for all: runs are dear."""
     yield Store(tmp_path_factory.mktemp("live") / "store")
     launch.stop_all()
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example program, built for this GPU."""
+    if missing := [name for name in ("nvcc", "ncu", "nvidia-smi") if shutil.which(name) is None]:
+        pytest.skip(f"needs an NVIDIA GPU with the CUDA toolkit and Nsight Compute; not found: {', '.join(missing)}")
+    folder = tmp_path_factory.mktemp("kernels")
+    shutil.copytree(ROOT / "examples" / "kernels", folder, dirs_exist_ok=True)
+    subprocess.run(["make", "-j8", "CUDA=1", "CUDA_ARCHS=90"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder / "kernels"

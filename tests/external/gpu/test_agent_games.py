@@ -15,11 +15,6 @@ pytestmark = pytest.mark.nvidia
 PLAYED = [task for task in tasks() if task.language in ("cuda", "triton")]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("task", PLAYED, ids=lambda task: task.name)
 async def test_the_known_best_version_is_right_and_faster(task: Task) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -25,22 +24,6 @@ KERNELS = (
 LINE = re.compile(r"^(\w+)\s+(\d+)\s+([\d.]+)\s+(\S+)\s+(hbm|l2|lds)\s+\S+\s+(\S+)")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.nvidia]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example program, built for this GPU."""
-    if missing := [name for name in ("nvcc", "ncu", "nvidia-smi") if shutil.which(name) is None]:
-        pytest.skip(f"needs an NVIDIA GPU with the CUDA toolkit and Nsight Compute; not found: {', '.join(missing)}")
-    folder = tmp_path_factory.mktemp("kernels")
-    shutil.copytree(ROOT / "examples" / "kernels", folder, dirs_exist_ok=True)
-    subprocess.run(["make", "-j8", "CUDA=1", "CUDA_ARCHS=90"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
-    return folder / "kernels"
 
 
 @pytest.fixture
@@ -98,3 +81,18 @@ async def test_plan_run_import_metrics_roofline_and_sql_agree_with_what_the_prog
         value, status, reason = measured[kernel]
         assert status == "ok", (name, value, status, reason, run, counted["table"]["rows"])
         assert value == pytest.approx(stated[name][2], rel=0.02), name
+
+
+@pytest.mark.parametrize(
+    ("ladder", "best", "least"), [("transpose", "transpose_padded", 4.0), ("yax", "yax_solution", 1.5)]
+)
+def test_the_loop_ends_with_the_fast_version(program: Path, ladder: str, best: str, least: float) -> None:
+    script = ROOT / "examples" / "loop" / "optimize.py"
+    done = subprocess.run(
+        [sys.executable, script, ladder, "--live", str(program)], capture_output=True, text=True, timeout=580
+    )
+    print(done.stdout)
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1].split()
+    assert last[0] == best and float(last[2]) > least
+    assert ("it does different work" in done.stdout) == (ladder == "yax")

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import BadArgument, LimitExceeded
 from rooflens.analysis.store.dispatch_ids import MOST_RANGES, condition, ranges
 from rooflens.analysis.store.store import Manifest, Store, write_table
@@ -84,7 +85,7 @@ def test_every_second_dispatch_of_many_is_selected_within_a_second(tmp_path: Pat
     store = Store(tmp_path)
     with store.draft() as folder:
         rows = "SELECT i AS dispatch_id, 'k' || i % 9 AS kernel, 1.0 AS duration_ns FROM range(300_000) t(i)"
-        write_table(duckdb.connect(), rows, folder / "dispatches.parquet")
+        write_table(connect(), rows, folder / "dispatches.parquet")
         manifest = store.publish(folder, Manifest(name="many", format="test", dispatches=300_000))
     with Workload(store, manifest) as workload:
         with at_most(1.5):

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from rooflens.analysis.base import temporary_files
-from rooflens.analysis.base.database import sql_path
+from rooflens.analysis.base.database import connect, sql_path
 from rooflens.analysis.base.problems import BadArgument, NotAllowed, NotFound, StoreProblem
 from rooflens.analysis.comparison import experiment_log
 from rooflens.analysis.store import measured_ceilings
@@ -24,7 +24,7 @@ from rooflens.tools.list_workloads import list_workloads
 def ingest(
     store: Store, name: str, counters: str = "CAST(i AS DOUBLE) AS SQ_WAVES", rows: int = 5, **facts
 ) -> Manifest:
-    con = duckdb.connect()
+    con = connect()
     with store.draft() as folder:
         write_table(con, f"SELECT i AS dispatch_id, {counters} FROM range({rows}) t(i)", folder / "counters.parquet")
         return store.publish(folder, Manifest(name=name, format="test", dispatches=rows, **facts))
@@ -231,7 +231,7 @@ def test_a_damaged_file_of_measured_ceilings_is_named(store):
     path = measured_ceilings.save(store, [row])
     path.write_bytes(b"PAR1" + bytes(path.stat().st_size - 8) + b"PAR1")
     with pytest.raises(StoreProblem, match=f"{path.name} is damaged.*Delete it"):
-        measured_ceilings.latest(duckdb.connect(), store)
+        measured_ceilings.latest(connect(), store)
 
 
 def test_a_store_that_is_a_file_or_forbidden_is_a_problem(tmp_path):

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import BadArgument, BadInput, NotFound, Problem
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.eval.interventions.diagnoses import COUNTERS, TIMES
@@ -35,7 +35,7 @@ def profiled(
     store: Store, launches: list[dict[str, Any]], counters: dict[str, float] | None = None, **manifest: Any
 ) -> Manifest:
     """A workload of the given launches, one microsecond each unless they say otherwise."""
-    con = duckdb.connect()
+    con = connect()
     columns = ("kernel", "vgpr", "agpr", "sgpr", "lds_bytes", "workgroup_size", "grid", "duration_ns")
     filled = [{"kernel": "k", "duration_ns": 1000, **LAUNCH, **launch} for launch in launches]
     values = ", ".join(f"({i}, {', '.join(_sql(launch[c]) for c in columns)})" for i, launch in enumerate(filled))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import BadArgument
 from rooflens.analysis.store.store import Manifest, Store, write_table
 from rooflens.tests.support.rooflines import publish
@@ -60,7 +60,7 @@ def test_an_empty_profile_says_what_lacks_and_claims_no_totals(store: Store) -> 
     launch = "SELECT 1 AS dispatch_id, 'k' AS kernel, 1000::DOUBLE AS duration_ns, 64 AS grid, 64 AS workgroup_size"
     with store.draft() as folder:
         for name in ("dispatches", "counters"):
-            write_table(duckdb.connect(), launch, folder / f"{name}.parquet")
+            write_table(connect(), launch, folder / f"{name}.parquet")
         facts = {"name": "w", "format": "torch", "vendor": "nvidia", "arch": "sm_90", "dispatches": 1, "kernels": 1}
         done = store.publish(folder, Manifest.model_validate(facts))
     found = compute_roofline(store, done.id)

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rooflens.analysis import workload as database
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.targets import identify, product
-from rooflens.analysis.catalogue.work_formulas import work_formulas
 from rooflens.analysis.engine.evaluation import FigureRequest, figures
 from rooflens.analysis.rooflines import ceilings
 from rooflens.analysis.store import measured_ceilings
@@ -18,7 +16,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import DATA, ROOT
 from rooflens.tests.support.recordings import stored
-from rooflens.tests.support.rooflines import MI300X, publish, scene
+from rooflens.tests.support.rooflines import MI300X, publish, scene, theory
 
 SAMPLE = ROOT / "server" / "samples" / "h200_kernels" / "kernels.csv.gz"
 
@@ -32,17 +30,6 @@ HBM_AND_FP32 = [(0, "hbm.bw", "GB/s", 1380.0), (0, "valu.f32", "GFLOP/s", 20900.
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
-
-
-def theory(key: str) -> ceilings.Ceilings:
-    con = database.connect()
-    try:
-        sheet = product(key)
-        formulas = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
-        facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
-        return ceilings.from_facts(con, formulas, facts, sheet.title)
-    finally:
-        con.close()
 
 
 def test_theory_reproduces_every_data_sheet() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from rooflens.analysis.base.database import sql_name
+from rooflens.analysis.base.database import connect, sql_name
 from rooflens.analysis.store.schema import manifest_rows, pass_times, relation
 from rooflens.analysis.store.store import TABLES, Manifest, Store, write_table
 from rooflens.analysis.tables import columns, render, schema
@@ -16,7 +16,7 @@ from rooflens.analysis.tables import columns, render, schema
 def add(store: Store, name: str, counters: dict[str, float]) -> Manifest:
     """Publish a workload whose table counters has three rows of the given values."""
     wide = "".join(f", CAST({value} AS DOUBLE) AS {sql_name(column)}" for column, value in counters.items())
-    con = duckdb.connect()
+    con = connect()
     with store.draft() as folder:
         select = f"SELECT i AS dispatch_id, 'k' AS kernel, CAST(5 AS DOUBLE) AS duration_ns{wide} FROM range(3) t(i)"
         write_table(con, select, folder / "counters.parquet")
@@ -99,7 +99,7 @@ def test_manifests_give_the_rows_of_workloads_and_facts(tmp_path: Path) -> None:
 
 
 def test_configurations_of_older_workloads_are_numbered_and_those_of_newer_ones_read(tmp_path: Path) -> None:
-    store, con = Store(tmp_path), duckdb.connect()
+    store, con = Store(tmp_path), connect()
     sizes = "CASE WHEN i < 3 THEN 256 ELSE 1024 END"
     launches = f"SELECT i AS dispatch_id, 'k' AS kernel, {sizes} AS grid, 128 AS workgroup_size, 10.0 * (i + 1) AS "
     launches += "duration_ns FROM range(5) t(i)"

@@ -5,7 +5,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from rooflens.analysis.store.manifest import Manifest
 from rooflens.tools.base.profile_files import WORK
+from rooflens.tools.profiles.import_to_store import missing_line_info
 from rooflens.tools.profiles.merging.contract import parquet, row_of
 from rooflens.tools.profiles.samples.sample_tables import INSTRUCTION, SAMPLE, HotspotQueries, write_hotspots
 
@@ -59,3 +61,21 @@ def test_hidden_characters_are_not_stored_and_two_spellings_of_a_path_are_one_fi
     write_hotspots(con, out, HotspotQueries("ncu", rows(SAMPLE, *found), source_lines=f"SELECT {text} AS text"))
     assert read(con, out, "samples", "DISTINCT instruction, source_file") == [("LDGR1", "/s/a .cu")]
     assert read(con, out, "source_lines", "source_file, text") == [("/s/a .cu", "  xy")]
+
+
+ROWS = (
+    "(VALUES ('a(int)', 'FADD', 7, 30), ('a(int)', 'FADD', NULL, 10), ('b(int)', 'FMUL', 3, 25), "
+    "('b(int)', NULL, NULL, 15), ('c(int)', 'EXIT', NULL, 20)) t(kernel, instruction, source_line, count)"
+)
+
+
+def test_the_flag_is_told_once_for_all_kernels_and_not_where_a_page_lacks_the_lines(tmp_path: Path) -> None:
+    con = duckdb.connect()
+    manifest = Manifest(name="x", format="ncu", vendor="nvidia", command="./app", dispatches=3)
+    assert missing_line_info(con, tmp_path, manifest) == []
+    con.execute(f"COPY (FROM {ROWS}) TO '{tmp_path / 'samples.parquet'}'")
+    (note,) = missing_line_info(con, tmp_path, manifest)
+    assert note.text.startswith("30 % of the samples have no source line: c and 1 more kernels (")
+    assert "-lineinfo" in note.text
+    (note,) = missing_line_info(con, tmp_path, Manifest(name="x", format="ncu", vendor="nvidia"))
+    assert "import the report" in note.text and "-lineinfo" not in note.text

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
+from rooflens.analysis.base.database import connect
 from rooflens.analysis.base.problems import BadArgument, NotFound
 from rooflens.analysis.catalogue.metrics import by_name
 from rooflens.analysis.store.store import Manifest, Store, write_table
@@ -115,7 +115,7 @@ def test_hot_lines_are_asked_for_the_kernels_that_were_sampled_most(tmp_path: Pa
 
     tools = {**functions(), "find_hotspots": find_hotspots}
     store = Store(tmp_path)
-    with store.draft() as folder, duckdb.connect() as con:
+    with store.draft() as folder, connect() as con:
         write_table(con, "SELECT 'k' AS kernel, 1 AS count", folder / "samples.parquet")
         store.publish(folder, Manifest(name="sampled", format="made", vendor="amd"))
     (workload,) = collect(store, tools, ["sampled"])["workloads"]

@@ -17,6 +17,7 @@ from rooflens.analysis.workload import Workload
 from rooflens.tests import DATA
 from rooflens.tools.running import counting
 from rooflens.tools.running.counting import plan_counting, timed_launches
+from rooflens.tools.running.drivers.ncu import command as ncu_run
 from rooflens.tools.running.request import ProfileRequest, Replay
 from rooflens.tools.running.run_state import ProfileRun, RunState, read_record, write
 from rooflens.tools.running.saving import import_timing
@@ -241,3 +242,16 @@ def test_what_most_of_the_time_takes_is_said_where_less_of_it_is_counted(run: Ru
     least = int(re.search(r"90 % of the time takes budget_s=(\d+)", said)[1])  # type: ignore[index]
     enough = run.planned(budget_s=least)["remarks"][0]
     assert "takes budget_s" not in enough and float(re.search(r"make up ([\d.]+) %", enough)[1]) >= 90  # type: ignore[index]
+
+
+ALONE_S = 10.0
+
+
+@pytest.mark.parametrize(("metrics", "seconds"), [(1, 0.01), (12, 0.13), (81, 0.37), (105, 0.44)])
+def test_the_estimate_of_a_launch_is_what_an_h200_took(metrics: int, seconds: float) -> None:
+    asked = ProfileRequest((), (tuple(f"m{i}" for i in range(metrics)),), replay="kernel")
+    found = ncu_run.cost(asked, ALONE_S)
+    assert found.launch_s == pytest.approx(seconds) and found.run_s == pytest.approx(2.0 + 1.2 * ALONE_S)
+    assert "H200" in found.known_by
+    between = [ncu_run.cost(ProfileRequest((), (tuple(map(str, range(n))),)), 0.0).launch_s for n in range(1, 150)]
+    assert between == sorted(between) and between[0] > 0

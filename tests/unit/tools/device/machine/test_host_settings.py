@@ -1,4 +1,4 @@
-"""The settings of a host that change what profilers measure."""
+"""The settings of a host that change what profilers measure, and laptops on their battery."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from rooflens.tools.device.machine.host_settings import HostSetting, host_settings, torch_hip, unsound
 from rooflens.tools.device.machine.model import Device, InstalledProfiler
-from rooflens.tools.device.machine.survey import survey
+from rooflens.tools.device.machine.survey import on_battery, survey
 from rooflens.tools.running.known_failures import defects_here
 
 CARD = "sys/bus/pci/devices/0000:03:00.0"
@@ -165,3 +165,22 @@ def test_a_pytorch_with_the_old_tracer_is_recognised(machine: Any, library: str,
     machine.gpu(1)
     codes = [defect.code for profiler, defect in defects_here(survey(roots)) if profiler.name == "torch"]
     assert codes == (["graph_kernels_missing"] if hip else [])
+
+
+@pytest.mark.parametrize(
+    ("supplies", "expected"),
+    [
+        ({}, False),
+        ({"BAT0": {"type": "Battery", "status": "Discharging"}, "AC": {"type": "Mains", "online": "0"}}, True),
+        ({"BAT0": {"type": "Battery", "status": "Discharging"}}, True),
+        ({"BAT0": {"type": "Battery", "status": "Charging"}, "AC": {"type": "Mains", "online": "1"}}, False),
+        ({"BAT0": {"type": "Battery", "status": "Discharging"}, "AC": {"type": "Mains", "online": "1"}}, False),
+        ({"hidpp_0": {"type": "Battery", "status": "Discharging", "scope": "Device"}}, False),
+        ({"BAT0": {"type": "Battery", "status": "Unknown"}}, False),
+    ],
+)
+def test_a_machine_on_its_battery_is_known(machine: Any, supplies: dict[str, dict[str, str]], expected: bool) -> None:
+    for name, files in supplies.items():
+        for file, text in files.items():
+            machine.write(f"sys/class/power_supply/{name}/{file}", f"{text}\n")
+    assert on_battery(machine.roots) is expected
