@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rooflens.analysis.catalogue.vocabulary import in_vendor_terms
+from rooflens.analysis.catalogue.rules import Advice
+from rooflens.analysis.catalogue.vocabulary import entry_in_vendor_terms, in_vendor_terms
 from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import toolbox
 from rooflens.tests import ROOT
@@ -65,6 +66,8 @@ def test_words_are_replaced_only_as_whole_words_and_keep_their_case() -> None:
     told = "Warps in thread blocks use shared memory, lds.bw_gbs, occupancy.waves and load_LDS."
     assert in_vendor_terms(text, "sm_90") == told
     assert in_vendor_terms(text, "gfx90a") == in_vendor_terms(text, None) == text
+    advice = entry_in_vendor_terms(Advice(do="LDS is full: use less LDS.", source="here"), "sm_90")
+    assert advice.do == "Shared memory is full: use less shared memory."
 
 
 def test_names_that_a_sentence_quotes_keep_their_words() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rooflens.analysis.comparison.compare import ComparedPair, compare
+from rooflens.analysis.comparison.compare import ComparedPair, clocks, compare
 from rooflens.analysis.comparison.explain import envelope
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
@@ -82,6 +82,7 @@ def test_occupancy_and_clock_are_terms_of_their_own_where_counted(store: Store) 
     assert (terms["occupancy"].before, terms["occupancy"].after) == (pytest.approx(1000), pytest.approx(2000))
     assert terms["occupancy"].factor == pytest.approx(0.5)
     assert terms["clock"].factor == pytest.approx(0.5), "as many cycles in half the time: twice the clock"
+    assert [one[1:] for one in clocks(found.before, found.after)] == [(750, 1500, "MHz")]
 
 
 def test_without_counters_everything_is_unexplained_but_the_launches(store: Store) -> None:

@@ -82,6 +82,9 @@ def test_the_roofline_shows_the_line_that_heads_the_diagnosis(tmp_path: Path) ->
     row = dict(zip(pipes.columns, pipes.rows[0], strict=True))
     assert row["loads"] == one.loads and row["bound"] == one.verdict.bound == "memory"
     assert one.loads.startswith("device memory 77.7 %, L2 81.6 % (busy cycles; "), one.loads
+    with Workload.open(store, "w") as workload:
+        least = limits.roof_shares(workload)
+    assert [round(least[name], 3) for name in least if name.startswith(("stream_add", "small_grid"))] == [0.776, 0.005]
 
 
 def told(unit: str, **parts: float) -> Load:
