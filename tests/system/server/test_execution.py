@@ -19,14 +19,14 @@ from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.mcp import toolbox
 from rooflens.tests.support.waiting import END_S, LONG_S, until
-from rooflens.tests.system.server.test_calls import SLOW_SQL, below
+from rooflens.tests.system.server.test_calls import COLD, SLOW_SQL, below
 from rooflens.tests.system.tools.isolation.test_child import gone, running
 from rooflens.tools.get_run import RunResult
 
 FAMILY = """
 import os, subprocess, sys, time
-pids = [os.getpid(), subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid]
-pids.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True).pid)
+pids = [os.getpid(), subprocess.Popen(["sleep", "600"]).pid]
+pids.append(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
 open(sys.argv[1] + ".new", "w").write(" ".join(map(str, pids)))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
@@ -41,12 +41,12 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def server(store: Store, environment: dict[str, str]) -> StdioServerParameters:
-    arguments = ["-m", "rooflens", "serve", "--allow-exec", "--store", str(store.root)]
+    arguments = ["-m", COLD, "serve", "--allow-exec", "--store", str(store.root)]
     return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
 
 
 def profiling(code: str, *arguments: str, **more: object) -> dict[str, object]:
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-ISc", code, *arguments]
     return {"command": command, "gpu": "cpu", "metrics": ["task-clock"], **more}
 
 

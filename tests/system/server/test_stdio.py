@@ -16,6 +16,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.server.mcp import stdio
 from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US, OF_EACH_KIND
 from rooflens.tests.support.waiting import END_S
+from rooflens.tests.system.server.test_calls import COLD
 
 HEAVY = ("duckdb", "pandas", "matplotlib", "hip", "argcomplete", "tqdm")
 
@@ -36,7 +37,7 @@ class _Raw:
 
     def __init__(self, store: Store, era: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "rooflens", "--store", str(store.root), "serve"],
+            [sys.executable, "-m", COLD, "--store", str(store.root), "serve"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.era = era
