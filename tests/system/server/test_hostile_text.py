@@ -249,7 +249,7 @@ def test_suggested_calls_hold_no_text_of_a_profile(answers: list[Result | Proble
 
 def test_no_refusal_or_answer_that_quotes_an_argument_hides_or_acts(hostile: Store) -> None:
     faults = {}
-    for tool, arguments in QUOTING[::3]:  # every tool with several texts, and every text with ten calls
+    for tool, arguments in QUOTING[::5]:  # every tool with several texts, and every text with several calls
         words, data = said(toolbox.answer(hostile, tool, arguments), tool)
         faults |= {s[:300]: (tool, what) for s in {words, *strings(data)} if (what := active(s))}
     assert faults == {}
