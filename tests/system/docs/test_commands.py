@@ -20,6 +20,7 @@ LONG = (
     "docs/how-to/many_ranks.md",
     "docs/how-to/notebooks.md",
     "docs/how-to/see_where_the_wall_time_goes.md",
+    "docs/how-to/team_store.md",
     "docs/how-to/use_from_scripts.md",
     "docs/tutorial/on_a_laptop.md",
 )

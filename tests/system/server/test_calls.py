@@ -146,7 +146,8 @@ async def test_calls_that_wait_for_a_silent_store_hold_up_none_that_asks_no_stor
 @asynccontextmanager
 async def connected(store: Store) -> AsyncIterator[tuple[Client, int]]:
     """A client of a server in a process of its own, and the process's number."""
-    server = StdioServerParameters(command=sys.executable, args=["-m", COLD, "serve", "--store", str(store.root)])
+    arguments = ["-m", COLD, "serve", "--store", str(store.root)]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ})
     before = set(below(os.getpid()))
     async with Client(server) as client:
         await client.call_tool("list_workloads", {})
