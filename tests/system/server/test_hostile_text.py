@@ -311,23 +311,8 @@ def test_what_is_escaped_stays_visible_and_is_escaped_once() -> None:
 
 def test_nothing_takes_longer_than_its_length_deserves() -> None:
     pieces = (
-        "<",
-        "<a ",
-        "](",
-        "]:",
-        "www.",
-        ":/",
-        "a",
-        "a.",
-        "<a a==",
-        "<a b",
-        "&#",
-        "&a",
-        " ab",
-        "a:",
-        "\x1b[0;",
-        "=",
-    )
+        "<", "<a ", "](", "]:", "www.", ":/", "a", "a.", "<a a==", "<a b", "&#", "&a", " ab", "a:", "\x1b[0;", "=",
+    )  # fmt: skip
     for piece in pieces:
         for text in (piece * (60_000 // len(piece)), "<x " + piece * (60_000 // len(piece))):
             with at_most(0.6):
