@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-_SCRIPT = """#!{python}
+_SCRIPT = """#!{python} -IS
 # Stand-in for perf, written by a test: the clock is real, the counts are made up.
 import subprocess, sys, time
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
-import sys
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +43,12 @@ def test_the_notebook_runs_and_shows_tables_and_pictures(tmp_path: Path, monkeyp
     assert "<script" not in "".join(pages)
 
 
-def test_the_script_keeps_the_version_that_did_the_same_work(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, str(NOTEBOOKS / "loop.py")]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "yax_before: vl1d (memory)" in done.stdout and "same work: no" in done.stdout
-    assert "yax_before is kept" in done.stdout and "vl1d.hit_rate_pct" in done.stdout
+def test_the_script_keeps_the_version_that_did_the_same_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    runpy.run_path(str(NOTEBOOKS / "loop.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    assert "yax_before: vl1d (memory)" in said and "same work: no" in said
+    assert "yax_before is kept" in said and "vl1d.hit_rate_pct" in said

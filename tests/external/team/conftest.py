@@ -14,12 +14,14 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from rooflens.analysis.store.remote import catalogue
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
 from rooflens.tests.support.waiting import END_S, until
@@ -27,6 +29,21 @@ from rooflens.tools.import_profile import import_profile
 
 SAMPLES = ROOT / "server" / "samples"
 _NOBODY = 65534
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """DuckDB checks no signatures of extensions, 90 MB for each connection, and all clients of S3 share descriptions.
+
+    Not so in processes that tests start.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(catalogue._OFFLINE, "allow_unsigned_extensions", "true")
+        if find_spec("botocore"):
+            from botocore import loaders
+
+            patch.setattr(loaders, "create_loader", cache(loaders.create_loader))
+        yield
 
 
 def _started(process: subprocess.Popen[bytes], log: Path, said: str) -> None:

@@ -16,9 +16,12 @@ LONG = (
     "docs/explanation/rooflines.md",
     "docs/explanation/timelines.md",
     "docs/how-to/ask_in_sql.md",
+    "docs/how-to/find_the_hot_line.md",
     "docs/how-to/many_ranks.md",
     "docs/how-to/notebooks.md",
     "docs/how-to/see_where_the_wall_time_goes.md",
+    "docs/how-to/team_store.md",
+    "docs/how-to/use_from_scripts.md",
     "docs/tutorial/on_a_laptop.md",
 )
 """Pages that take long, with commands that other tests call too; tests/oracle follows them."""

@@ -135,35 +135,43 @@ saxpy,1048576,256,40,61,16384,70000
 """
 
 
-def rooflens(site: Path, *words: str) -> dict[str, Any]:
-    """What a command prints where the packages in ``site`` are installed."""
+def rooflens(site: Path, *commands: list[str]) -> list[dict[str, Any]]:
+    """What commands print, one after the other in one process, where the packages in ``site`` are installed."""
+    program = "import json, sys; from rooflens.server.cli import main; [main(c) for c in json.loads(sys.argv[1])]"
     done = subprocess.run(
-        [sys.executable, "-m", "rooflens", *words],
+        [sys.executable, "-c", program, json.dumps(commands)],
         env={**os.environ, "PYTHONPATH": str(site)}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    found, text = [], done.stdout.strip()
+    while text:
+        answer, end = json.JSONDecoder().raw_decode(text)
+        found, text = [*found, answer], text[end:].strip()
+    return found
 
 
 def test_the_reader_of_another_package_imports_its_profiles(site: Path, tmp_path: Path) -> None:
-    profile, store = tmp_path / "run.acme.csv", str(tmp_path / "store")
+    profile, wrong, call = tmp_path / "run.acme.csv", tmp_path / "wrong.acme.csv", ["call", "--store", str(tmp_path)]
     profile.write_text(ACME)
-    done = rooflens(site, "call", "--store", store, "import_profile", json.dumps({"path": str(profile)}))
-    assert (done["format"], done["dispatches"], done["arch"], done["name"]) == ("acmeprof", 2, "gfx90a", "run")
+    wrong.write_text("kernel,threads\nsaxpy,many\n")
     sql = (
         "SELECT d.kernel, grid, workgroup_size, d.duration_ns, SQ_WAVES, TCC_HIT_sum "
         "FROM counters JOIN dispatches d USING (workload, dispatch_id) ORDER BY dispatch_id"
     )
-    answer = rooflens(site, "call", "--store", store, "query_counters", json.dumps({"sql": sql}))
+    done, answer, refused = rooflens(
+        site,
+        [*call, "import_profile", json.dumps({"path": str(profile)})],
+        [*call, "query_counters", json.dumps({"sql": sql})],
+        [*call, "--json", "import_profile", json.dumps({"path": str(wrong)})],
+    )
+    assert (done["format"], done["dispatches"], done["arch"], done["name"]) == ("acmeprof", 2, "gfx90a", "run")
     assert answer["table"]["rows"] == [
         ["saxpy", 1048576, 256, 20250, 16384, None], ["saxpy", 1048576, 256, 21000, 16384, 70000],
     ]  # fmt: skip
-    profile.write_text("kernel,threads\nsaxpy,many\n")
-    refused = rooflens(site, "call", "--store", store, "--json", "import_profile", json.dumps({"path": str(profile)}))
-    assert refused["error"]["code"] == "bad_input" and "run.acme.csv is not a CSV file" in refused["error"]["what"]
+    assert refused["error"]["code"] == "bad_input" and "wrong.acme.csv is not a CSV file" in refused["error"]["what"]
 
 
 def test_doctor_lists_extensions_and_says_which_cannot_be_loaded(site: Path, tmp_path: Path) -> None:
-    report = rooflens(site, "doctor", "--json", "--store", str(tmp_path))
+    (report,) = rooflens(site, ["doctor", "--json", "--store", str(tmp_path)])
     checks = {check["name"]: check for check in report["checks"]}
     readers = {name: checks[f"extension {name} (readers)"] for name in ("acmeprof", "perf", "broken")}
     assert readers["acmeprof"]["state"] == readers["perf"]["state"] == "ok"
@@ -191,7 +199,7 @@ def test_the_driver_of_another_package_plans_profiles_and_its_program_is_looked_
         "[rooflens.drivers]\nacmerun = rooflens_acmerun:DRIVER\n"
     )
     question = {"gpu": "MI250X", "metrics": ["l2.hit_rate_pct"], "profiler": "acmerun", "detail": "full"}
-    plan = rooflens(site, "call", "--store", str(tmp_path), "plan_profile", json.dumps(question))
+    (plan,) = rooflens(site, ["call", "--store", str(tmp_path), "plan_profile", json.dumps(question)])
     assert {command["argv"][0] for command in plan["commands"]} == {"acmerun"}
     program = "from rooflens.tools.device.machine.profilers import programs; print([p.name for p in programs()])"
     done = subprocess.run(

@@ -32,6 +32,7 @@ pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux"),
 ]
+COLD = "rooflens.tests.support.cold"
 SLOW_SQL = {"sql": "SELECT sum(a.range + b.range) FROM range(1000000000) a, range(1000000000) b", "timeout_s": 60}
 KIND = Kind(Limits(500_000_000, cpu_s=20), wall_s=END_S, places=2, each=1)
 
@@ -145,7 +146,8 @@ async def test_calls_that_wait_for_a_silent_store_hold_up_none_that_asks_no_stor
 @asynccontextmanager
 async def connected(store: Store) -> AsyncIterator[tuple[Client, int]]:
     """A client of a server in a process of its own, and the process's number."""
-    server = StdioServerParameters(command=sys.executable, args=["-m", "rooflens", "serve", "--store", str(store.root)])
+    arguments = ["-m", COLD, "serve", "--store", str(store.root)]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env={**os.environ})
     before = set(below(os.getpid()))
     async with Client(server) as client:
         await client.call_tool("list_workloads", {})
@@ -178,7 +180,7 @@ async def seen(found: Callable[[], object]) -> None:
 
 async def test_slow_queries_and_an_import_delay_nobody_and_end_with_their_calls(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    launches = repeated(10_000, Launch("k(int)"), X_A=[1.0] * 10_000)
+    launches = repeated(4_000, Launch("k(int)"), X_A=[1.0] * 4_000)
     profile = Writer(tmp_path).json("1_results.json", made_run(*launches))
     async with connected(store) as (client, pid):
         await answers(client)

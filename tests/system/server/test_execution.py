@@ -18,15 +18,15 @@ from mcp.client import Client
 from rooflens.analysis.store.store import Store
 from rooflens.server.cli import main
 from rooflens.server.mcp import toolbox
-from rooflens.tests.support.waiting import END_S, LONG_S, until
-from rooflens.tests.system.server.test_calls import SLOW_SQL, below
+from rooflens.tests.support.waiting import END_S, until
+from rooflens.tests.system.server.test_calls import COLD, SLOW_SQL, below
 from rooflens.tests.system.tools.isolation.test_child import gone, running
 from rooflens.tools.get_run import RunResult
 
 FAMILY = """
 import os, subprocess, sys, time
-pids = [os.getpid(), subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid]
-pids.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True).pid)
+pids = [os.getpid(), subprocess.Popen(["sleep", "600"]).pid]
+pids.append(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)
 open(sys.argv[1] + ".new", "w").write(" ".join(map(str, pids)))
 os.rename(sys.argv[1] + ".new", sys.argv[1])
 time.sleep(600)
@@ -41,20 +41,21 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def server(store: Store, environment: dict[str, str]) -> StdioServerParameters:
-    arguments = ["-m", "rooflens", "serve", "--allow-exec", "--store", str(store.root)]
+    arguments = ["-m", COLD, "serve", "--allow-exec", "--store", str(store.root)]
     return StdioServerParameters(command=sys.executable, args=arguments, env=environment)
 
 
 def profiling(code: str, *arguments: str, **more: object) -> dict[str, object]:
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-ISc", code, *arguments]
     return {"command": command, "gpu": "cpu", "metrics": ["task-clock"], **more}
 
 
 @pytest.mark.anyio
-async def test_a_client_sees_the_progress_of_a_run_and_waiting_calls_hold_no_threads(
-    server: StdioServerParameters,
+async def test_a_client_sees_the_progress_of_a_run_that_outlives_its_cancelled_call_until_another_process_ends_it(
+    server: StdioServerParameters, store: Store, tmp_path: Path
 ) -> None:
-    """In the older protocol; the test below uses the newer one."""
+    """In the older protocol; those of test_calls.py use the newer one. Calls that wait for the run hold no threads."""
+    pids, over = tmp_path / "pids", []
     told: list[tuple[float, float | None, str | None]] = []
 
     async def progress(value: float, total: float | None, message: str | None) -> None:
@@ -71,11 +72,15 @@ async def test_a_client_sees_the_progress_of_a_run_and_waiting_calls_hold_no_thr
         values = [value for value, _, _ in told]
         assert values == sorted(set(values)) and all(total == 2 for _, total, _ in told)
 
-        begun = await client.call_tool("profile_command", profiling(f"import time; time.sleep({LONG_S})", wait_s=0))
-        run, over = {"run_id": begun.structured_content["run_id"]}, []
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.call_tool, "profile_command", profiling(FAMILY, str(pids)))
+            await anyio.to_thread.run_sync(until, pids.exists)
+            group.cancel_scope.cancel()
+        standing = toolbox.answer(store, "get_run", {"run_id": "latest"})
+        assert isinstance(standing, RunResult) and standing.state == "running" and len(alive(pids)) == 3
 
         async def wait() -> None:
-            over.append(await client.call_tool("get_run", {**run, "wait_s": 45}))
+            over.append(await client.call_tool("get_run", {"run_id": standing.run_id, "wait_s": 45}))
 
         async with anyio.create_task_group() as group:
             for _ in range(50):
@@ -83,32 +88,9 @@ async def test_a_client_sees_the_progress_of_a_run_and_waiting_calls_hold_no_thr
             await anyio.wait_all_tasks_blocked()
             await client.call_tool("list_workloads", {})
             assert not over, "fifty waiting calls must not block the others"
-            await client.call_tool("cancel_run", run)
+            ended = toolbox.answer(store, "cancel_run", {"run_id": standing.run_id})
+            assert isinstance(ended, RunResult) and ended.state == "cancelled" and not alive(pids)
         assert {found.structured_content["state"] for found in over} == {"cancelled"}
-
-
-@pytest.mark.anyio
-async def test_a_run_outlives_its_cancelled_call_until_another_process_ends_it(
-    server: StdioServerParameters, store: Store, tmp_path: Path
-) -> None:
-    pids, told = tmp_path / "pids", anyio.Event()
-
-    async def progress(value: float, total: float | None, message: str | None) -> None:
-        told.set()
-
-    async def profile() -> None:
-        await one.call_tool("profile_command", profiling(FAMILY, str(pids)), progress_callback=progress)
-
-    async with Client(server) as one:
-        async with anyio.create_task_group() as group:
-            group.start_soon(profile)
-            await told.wait()
-            await anyio.to_thread.run_sync(until, pids.exists)
-            group.cancel_scope.cancel()
-        standing = toolbox.answer(store, "get_run", {"run_id": "latest"})
-        assert isinstance(standing, RunResult) and standing.state == "running" and len(alive(pids)) == 3
-        ended = toolbox.answer(store, "cancel_run", {"run_id": standing.run_id})
-        assert isinstance(ended, RunResult) and ended.state == "cancelled" and not alive(pids)
 
 
 @pytest.fixture

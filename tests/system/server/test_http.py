@@ -27,7 +27,7 @@ from rooflens.server.mcp import access, app, http
 from rooflens.server.mcp.admission import DEFAULT_LIMITS, ServerLimits
 from rooflens.tests.support.malformed import HOSTILE, MALFORMED, NOT_FOR_US, OF_EACH_KIND
 from rooflens.tests.support.waiting import END_S, free_port, until
-from rooflens.tests.system.server.test_calls import SLOW_SQL, below
+from rooflens.tests.system.server.test_calls import COLD, SLOW_SQL, below
 from rooflens.tests.system.server.test_execution import FAMILY, alive, profiling
 
 TOKEN = "sixteen-characters-or-more"
@@ -99,7 +99,7 @@ def _process(
 ) -> Iterator[tuple[subprocess.Popen[bytes], Place]]:
     kept = {name: value for name, value in os.environ.items() if name != access.TOKEN}
     with free_port() as port:
-        command = [sys.executable, "-m", "rooflens", "serve", "--http", f"127.0.0.1:{port}", "--store", str(store.root)]
+        command = [sys.executable, "-m", COLD, "serve", "--http", f"127.0.0.1:{port}", "--store", str(store.root)]
         with log.open("wb") as errors:
             process = subprocess.Popen([*command, *options], env={**kept, **environment}, stderr=errors)
         try:
