@@ -58,8 +58,8 @@ def test_steps_without_copies_are_improved_by_their_ratio_with_an_interval(tmp_p
 
 
 def test_the_opposite_change_is_a_regression_and_equal_steps_are_inconclusive(tmp_path: Path) -> None:
-    slower = changed(tmp_path / "slower", program(20, 0), program(20, 1))
-    same = changed(tmp_path / "same", program(20, 1), program(20, 1))
+    slower = changed(tmp_path / "slower", program(10, 0), program(10, 1))
+    same = changed(tmp_path / "same", program(10, 1), program(10, 1))
     assert slower.verdict == "regressed"
     assert same.verdict == "inconclusive" and same.effect.speedup == 1
 
