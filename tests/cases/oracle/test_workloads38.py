@@ -198,16 +198,7 @@ def test_processes_of_one_pass_stay_apart(bench):
         for d in (0, 1)
         for counter in ("SQ_WAVES", "SQ_BUSY_CYCLES")
     ]
-    header = [
-        "GUID",
-        "Dispatch_ID",
-        "Kernel_Name",
-        "GPU_ID",
-        "Grid_Size",
-        "Workgroup_Size",
-        "Counter_Name",
-        "Counter_Value",
-    ]
+    header = ["GUID", "Dispatch_ID", "Kernel_Name", "GPU_ID", "Grid_Size", "Workgroup_Size", *LONG_FORM]
     lines: list[list[Any]] = [[run, d, "k", 2, 64, 64, counter, value] for run, d, counter, value in rows]
     bench.csv("two/MI200/results_pmc_perf_0.csv", header, lines)
     bench.csv("two/MI200/results_pmc_perf_1.csv", header, [[*r[:6], "TCC_HIT_sum", r[7] * 2] for r in lines[::2]])
