@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.analysis.store.store import Store
-from rooflens.tests.cases.oracle.test_rocprof_compute import LISTED, compare
+from rooflens.tests.cases.oracle.test_rocprof_compute import LISTED, check_normalisations, check_times, compare
 from rooflens.tests.cases.oracle.test_workloads38 import (
     FURTHER_LONG,
     FURTHER_WIDE,
@@ -39,3 +39,10 @@ def test_a_folder_just_profiled_holds_every_value_of_its_files(recorded, long):
 @pytest.mark.parametrize("wide", FURTHER_WIDE, ids=lambda row: row[0])
 def test_a_folder_with_a_row_per_launch_is_read_as_before(recorded, wide):
     check_passes(recorded, *wide)
+
+
+def test_further_values_do_not_depend_on_normalisation_and_further_times_are_those_of_the_pass(
+    shared: Path, tmp_path: Path
+) -> None:
+    check_normalisations("3.8", "vcopy__MI350.csv.gz", tmp_path / "norms")
+    check_times("vcopy__MI100", 20640, 20640, shared, tmp_path)

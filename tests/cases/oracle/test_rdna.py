@@ -17,6 +17,7 @@ from rooflens.analysis.catalogue import metrics as catalog
 from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
 from rooflens.tests.support.figures import evaluate
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
 CASE = "vcopy__RDNA35_HALO"
@@ -138,6 +139,5 @@ def test_the_other_targets_of_the_generation_have_the_same_metrics() -> None:
 
 
 def test_a_dead_counter_is_told_when_the_profile_is_imported(shared: Path, tmp_path: Path) -> None:
-    done = import_profile(Store(tmp_path), str(recorded(shared)), name=CASE)
-    (told,) = [w for w in done.warnings if w.startswith("dead_counter")]
-    assert "TCP_REQ_sum" in told and "TCP_GL1_REQ_READ_sum" in told
+    (told,) = [w for w in stored(Store(tmp_path), recorded(shared)).warnings if w.code == "dead_counter"]
+    assert "TCP_REQ_sum" in told.text and "TCP_GL1_REQ_READ_sum" in told.text

@@ -16,6 +16,7 @@ from rooflens.analysis.store.store import Store
 from rooflens.tests import ROOT
 from rooflens.tests.support import oracle
 from rooflens.tests.support.figures import evaluate
+from rooflens.tests.support.recordings import stored
 from rooflens.tools.import_profile import import_profile
 
 PAGES = {"3.3": "deviations.toml", "3.8": "deviations_38.toml"}
@@ -88,24 +89,19 @@ def compare(store: Store, release: str, names: str = "*") -> Compared:
     return found
 
 
-@pytest.mark.parametrize("names", ["vcopy__MI100*", "vcopy_iteration*MI350*"])
-def test_values_of_release_3_8_agree_or_are_listed(names: str, shared: Path, tmp_path: Path) -> None:
+def test_values_of_release_3_8_agree_or_are_listed(shared: Path, tmp_path: Path) -> None:
     """tests/oracle compares all of them."""
-    found = compare(Store(tmp_path), "3.8", names)
+    found = compare(Store(tmp_path), "3.8", "vcopy_iteration*MI350*")
     assert found.unlisted[:20] == [] and found.cells > 5_000
 
 
-@pytest.mark.parametrize(
-    ("release", "file"),
-    [
-        ("3.3", "vcopy__MI100.csv.gz"),
-        ("3.8", "vcopy__MI350.csv.gz"),
-    ],
-)
-def test_what_is_not_normalised_is_the_same_under_every_normalisation(
-    release: str, file: str, shared: Path, tmp_path: Path
-) -> None:
+def test_what_is_not_normalised_is_the_same_under_every_normalisation(shared: Path, tmp_path: Path) -> None:
     """So the comparison with recorded values evaluates the others alone once more for each."""
+    check_normalisations("3.3", "vcopy__MI100.csv.gz", tmp_path)
+
+
+def check_normalisations(release: str, file: str, tmp_path: Path) -> None:
+    """Fail if a normalisation changes what has none."""
     (case,) = (c for c in oracle.cases(release) if c["file"] == file)
     store = Store(tmp_path)
     manifest = oracle.workload(store, case)
@@ -117,15 +113,17 @@ def test_what_is_not_normalised_is_the_same_under_every_normalisation(
         assert {i: other[i] for i in fixed} == fixed
 
 
-@pytest.mark.parametrize(
-    ("case", "theirs", "ours"), [("vcopy__MI100", 20640, 20640), ("path__MI100", 22880, 62240 / 3)]
-)
 def test_the_time_is_of_the_pass_with_the_busy_cycles_unless_the_joined_file_starts_with_another(
-    case: str, theirs: float, ours: float, shared: Path, tmp_path: Path
+    shared: Path, tmp_path: Path
 ) -> None:
+    check_times("path__MI100", 22880, 62240 / 3, shared, tmp_path)
+
+
+def check_times(case: str, theirs: float, ours: float, shared: Path, tmp_path: Path) -> None:
+    """Fail if a folder has another mean time of its launches, as it is or with the times of the peer."""
     store, folder = Store(tmp_path / "store"), shared / "workloads38" / case
     recorded = {"workload": case, "file": f"{case}.csv.gz", "release": "3.8"}
-    own = import_profile(store, str(folder)).workload
+    own = stored(store, folder).id
     taken = import_profile(store, str(oracle.retimed(folder, recorded, tmp_path)), name="times of the peer").workload
     times = [evaluate(store, workload, ["7.2.0"])[0].value for workload in (own, taken)]
     assert times == pytest.approx([ours, theirs], rel=1e-12)

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def known(**values: float) -> ceilings.Ceilings:
     return ceilings.Ceilings("empirical", "MI250X", made)
 
 
+@cache
 def point(
     store: Store, flop: float, bytes: float, seconds: float, *, counter: str = "SQ_INSTS_VALU_ADD_F64", **peaks: float
 ) -> roofline.RooflinePoint:

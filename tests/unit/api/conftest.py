@@ -22,8 +22,8 @@ def store(samples: Store) -> rooflens.OpenStore:
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> rooflens.OpenStore:
     """Further samples: one with launches of several kernels, one with samples of lines."""
     made = rooflens.open(tmp_path_factory.mktemp("shipped"))
-    for name in ("matmul_fp64", "h200_lines"):
-        stored(Store(made.root), rooflens.samples()[name], name)
+    stored(Store(made.root), rooflens.samples()["matmul_fp64"], "matmul_fp64")
+    stored(Store(made.root), rooflens.samples()["h200_lines"] / "lines.csv.gz", "h200_lines")
     return made
 
 

@@ -12,7 +12,7 @@ from rooflens.analysis.comparison.compare import compare
 from rooflens.analysis.comparison.experiment_log import entries
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.support.comparisons import flop, launches, traffic, workload
+from rooflens.tests.support.comparisons import flop, launches, opened, traffic, workload
 from rooflens.tests.support.figures import sql_rows
 from rooflens.tools.compare_workloads import compare_workloads
 
@@ -21,11 +21,13 @@ STORED = {"TCC_EA_WRREQ_sum": 4e6, "TCC_EA_WRREQ_64B_sum": 4e6, "TCC_ATOMIC_sum"
 WORK = flop(1e10) | REQUESTS | traffic(1) | STORED
 """At 2 ms: 5 TFLOP/s and 500 GB/s, which an MI250X can do in half of the time."""
 
+BASELINE: dict[str, Any] = {"rows": launches("k", [2e6] * 6, **WORK), "name": "baseline", "command": "./v0 -n 8"}
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     made = Store(tmp_path_factory.mktemp("claims"))
-    workload(made, launches("k", [2e6] * 6, **WORK), name="baseline", command="./v0 -n 8")
+    opened(made, **BASELINE)
     return made
 
 
@@ -42,7 +44,7 @@ def judged(
     """The claims of a version against a baseline of six launches of ``k`` that take 2 ms each."""
     rows: list[dict[str, Any]] = [row | launch for row in launches(kernel, [ms * 1e6] * times, **counters)]
     after = workload(store, rows, command=f"./v1 {arguments}")
-    comparison = compare(Workload.open(store, "baseline"), Workload(store, after))
+    comparison = compare(opened(store, **BASELINE), Workload(store, after))
     return {claim.claim: claim for claim in judge_claims(comparison)}
 
 
@@ -95,10 +97,10 @@ def test_a_slower_library_that_is_launched_more_often_is_named_and_not_accused(s
 def claims_of(store: Store, before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, ResultClaim]:
     """The claims of a version against another, of ``k`` in 2 and in 1 ms unless the rows are given."""
     made = [
-        workload(store, **{"rows": launches("k", [ms * 1e6] * 6, **WORK), **side})
-        for ms, side in ((2, before), (1, after))
+        opened(store, **{"name": name, "rows": launches("k", [ms * 1e6] * 6, **WORK), **side})
+        for name, ms, side in (("before", 2, before), ("after", 1, after))
     ]
-    comparison = compare(*(Workload(store, one) for one in made))
+    comparison = compare(*made)
     return {claim.claim: claim for claim in judge_claims(comparison)}
 
 
@@ -160,13 +162,13 @@ def test_fused_kernels_whose_results_are_kept_are_contradicted(store: Store) -> 
     three = [row for name in ("a", "b", "c") for row in launches(name, [1e6] * 6, **WORK)]
     fused = {name: 3 * value for name, value in WORK.items()}
     made = [
-        workload(store, three, command="./v0 -n 8"),
-        workload(store, launches("abc", [2e6], **fused), command="./v1 -n 8"),
-        workload(store, launches("abc", [2e6] * 6, **fused), command="./v1 -n 8"),
+        opened(store, three, command="./v0 -n 8"),
+        opened(store, launches("abc", [2e6], **fused), command="./v1 -n 8"),
+        opened(store, launches("abc", [2e6] * 6, **fused), command="./v1 -n 8"),
     ]
     group = {"abc": ["a|b|c", "abc"]}
     for after, verdict in ((made[1], "contradicted"), (made[2], "holds")):
-        comparison = compare(Workload(store, made[0]), Workload(store, after), groups=group)
+        comparison = compare(made[0], after, groups=group)
         claims = {claim.claim: claim for claim in judge_claims(comparison)}
         assert claims["every_call_works"].verdict == verdict, claims
 

@@ -8,7 +8,7 @@ from rooflens.analysis.comparison.compare import ComparedPair, compare
 from rooflens.analysis.comparison.sentences import summary
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
-from rooflens.tests.support.comparisons import flop, launches, traffic, workload
+from rooflens.tests.support.comparisons import flop, launches, opened, traffic, workload
 
 REQUESTS = {"TCP_TOTAL_ACCESSES_sum": 1e9, "SQ_INSTS_VMEM": 1e7}
 
@@ -22,11 +22,9 @@ def pair(
     store: Store, before: dict[str, float], after: dict[str, float], checked: bool | None = None, **launch: int
 ) -> ComparedPair:
     """A kernel at 2 ms, then at 1 ms, six launches each; ``launch`` are launch columns of the second."""
-    made = [
-        workload(store, launches("k", [2e6] * 6, **before)),
-        workload(store, [row | launch for row in launches("k", [1e6] * 6, **after)]),
-    ]
-    return compare(*(Workload(store, m) for m in made), checked=checked).pairs[0]
+    one = opened(store, launches("k", [2e6] * 6, **before))
+    other = opened(store, [row | launch for row in launches("k", [1e6] * 6, **after)])
+    return compare(one, other, checked=checked).pairs[0]
 
 
 def times(counters: dict[str, float], factor: float) -> dict[str, float]:
@@ -182,11 +180,8 @@ def test_operations_that_moved_into_atomics_are_not_called_less_work(store: Stor
 
 def test_a_comparison_starts_with_whether_its_result_may_be_published(store: Store) -> None:
     def first(before: dict[str, float], after: dict[str, float]) -> str:
-        made = [
-            workload(store, launches("k", [2e6] * 6, **before)),
-            workload(store, launches("k", [1e6] * 6, **after)),
-        ]
-        return summary(compare(*(Workload(store, m) for m in made))).split(" k: ")[0]
+        made = [opened(store, launches("k", [ns] * 6, **side)) for ns, side in ((2e6, before), (1e6, after))]
+        return summary(compare(*made)).split(" k: ")[0]
 
     assert first(flop(1e10), flop(1e10)) == "May be published."
     assert first(flop(1e10), flop(1e8)) == "Not to be published as a speed-up."

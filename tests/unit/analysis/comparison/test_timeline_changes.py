@@ -49,17 +49,17 @@ def changed(folder: Path, before: Made, after: Made) -> StepChange:
 
 
 def test_steps_without_copies_are_improved_by_their_ratio_with_an_interval(tmp_path: Path) -> None:
-    steps = changed(tmp_path, program(40, 4), program(40, 0))
+    steps = changed(tmp_path, program(20, 4), program(20, 0))
     assert (steps.name, steps.verdict, steps.doubt) == ("train_step", "improved", None)
     before, after = (520 + 4 * 4020), 520
     assert steps.effect.speedup == pytest.approx(before / after, rel=2e-2)
     assert steps.effect.low is not None and steps.effect.high is not None
-    assert steps.effect.low <= steps.effect.speedup <= steps.effect.high and steps.effect.n == (39, 39)
+    assert steps.effect.low <= steps.effect.speedup <= steps.effect.high and steps.effect.n == (19, 19)
 
 
 def test_the_opposite_change_is_a_regression_and_equal_steps_are_inconclusive(tmp_path: Path) -> None:
-    slower = changed(tmp_path / "slower", program(20, 0), program(20, 1))
-    same = changed(tmp_path / "same", program(20, 1), program(20, 1))
+    slower = changed(tmp_path / "slower", program(10, 0), program(10, 1))
+    same = changed(tmp_path / "same", program(10, 1), program(10, 1))
     assert slower.verdict == "regressed"
     assert same.verdict == "inconclusive" and same.effect.speedup == 1
 
@@ -102,10 +102,10 @@ def test_single_runs_differ_by_chance_up_to_the_noise_floor_of_15_percent(
 
 
 def test_times_of_an_incomplete_trace_give_no_verdict(tmp_path: Path) -> None:
-    lost = program(40, 0)
+    lost = program(20, 0)
     kernels = [e for e in lost.events if e["kind"] == "kernel"]
-    lost.events = [e for e in lost.events if e not in kernels[10:20]]
-    steps = changed(tmp_path, program(40, 4), lost)
+    lost.events = [e for e in lost.events if e not in kernels[5:10]]
+    steps = changed(tmp_path, program(20, 4), lost)
     assert steps.doubt and steps.verdict == "inconclusive"
     assert steps.effect.verdict == "improved", "the ratio is shown"
 

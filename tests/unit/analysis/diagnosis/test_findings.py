@@ -214,7 +214,7 @@ def check_that_less_is_never_surer(store: Store, name: str, rounds: int, seed: i
                 assert one.next_counters, (one.kernel, gone)
 
 
-@pytest.mark.parametrize(("name", "rounds"), [("small", 2), ("yax_before", 2), ("vcopy_MI200", 2)])
+@pytest.mark.parametrize(("name", "rounds"), [("small", 1), ("yax_before", 2), ("vcopy_MI200", 1)])
 def test_taking_counters_away_never_gives_another_confident_verdict(name: str, rounds: int, recorded: Store) -> None:
     check_that_less_is_never_surer(recorded, name, rounds, 1)
 

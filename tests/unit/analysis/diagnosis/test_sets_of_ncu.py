@@ -11,7 +11,7 @@ from rooflens.analysis.diagnosis.findings import Diagnosis, diagnose
 from rooflens.analysis.store.store import Store
 from rooflens.analysis.workload import Workload
 from rooflens.tests import ROOT
-from rooflens.tools.import_profile import import_profile
+from rooflens.tests.support.recordings import stored
 
 RECORDINGS = ROOT / "eval" / "interventions"
 POINTS = 4.0
@@ -22,7 +22,7 @@ POINTS = 4.0
 def verdicts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Diagnosis]]:
     store = Store(tmp_path_factory.mktemp("sets"))
     for name in ("own", "basic"):
-        import_profile(store, str(RECORDINGS / f"h200_set_{name}.csv.gz"), name=name)
+        stored(store, RECORDINGS / f"h200_set_{name}.csv.gz", name)
     return {name: {d.kernel: d for d in diagnose(Workload.open(store, name))[0]} for name in ("own", "basic")}
 
 

@@ -93,8 +93,8 @@ OTHERS: dict[str, Callable[[], Figure]] = {
     ),
     "a crowd": lambda: roofline.draw(
         shown(dots=[Dot(k, n, "flop", 1.0 + 0.02 * k + i, 900.0 + 9 * k, None)
-                    for k in range(1, 9) for i, n in enumerate(LEVELS)],
-              kernels=[KernelListLine(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 9)])
+                    for k in range(1, 6) for i, n in enumerate(LEVELS)],
+              kernels=[KernelListLine(k, f"kernel_{k}", 8.0, "unknown") for k in range(1, 6)])
     ),
     "an extreme range": lambda: roofline.draw(
         shown(dots=[Dot(1, "hbm", "flop", 1e-6, 1e-5, None), Dot(2, "lds", "flop", 1e7, 1e5, None)])

@@ -42,13 +42,7 @@ def vector_copy(shared: Path, folder: Path, counter: str, factor: float, longer:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("counter", "factor"),
-    [
-        ("SQ_THREAD_CYCLES_VALU", 0.0),
-        ("TCC_EA_RDREQ_sum", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("counter", "factor"), [("SQ_THREAD_CYCLES_VALU", 0.0), ("TCC_EA_RDREQ_sum", 0.0)])
 def test_a_counter_that_contradicts_another_makes_no_sure_verdict(
     counter: str, factor: float, shared: Path, tmp_path: Path
 ) -> None:

@@ -10,12 +10,7 @@ from rooflens.tests.made.rocprofv3 import Launch, run
 from rooflens.tests.made.rocprofv3_samples import LAUNCHES, SAMPLES, as_json
 from rooflens.tests.support.bench import Bench
 from rooflens.tools.profiles.merging.gather import units_of
-from rooflens.tools.profiles.merging.ranks import (
-    ProcessPlace,
-    in_sequence,
-    place_of_name,
-    settle_ranks,
-)
+from rooflens.tools.profiles.merging.ranks import ProcessPlace, in_sequence, place_of_name, settle_ranks
 
 
 @pytest.mark.parametrize(
