@@ -10,7 +10,8 @@ A test process differs from a user's in five ways, all of them here and all of t
 
 ``as_users_have_it`` takes the second, third and fourth away again. Tests in tests/system that are about the start of
 children use it, and so does tests/system/test_as_users_have_it.py, which goes through the product once without them.
-Programs that tests start (``rooflens`` itself, for example) are never changed.
+Programs that tests start are as users have them, but for servers of tests/system/server, which warm up less (cold.py);
+in tests/external/team, DuckDB does not check the signatures of extensions, 0.4 s for each connection.
 """
 
 from __future__ import annotations
