@@ -83,7 +83,7 @@ def records(found: Table) -> list[dict[str, Any]]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
 
-@pytest.mark.parametrize(("by", "names"), [("kernel", ["*"]), ("launch", ["hbm", "l2", "valu"])])
+@pytest.mark.parametrize(("by", "names"), [("kernel", ["vl1d", "lds", "occupancy", "hbm"]), ("launch", ["l2", "valu"])])
 def test_figures_are_those_of_the_complete_profile(store: Store, by: Any, names: list[str]) -> None:
     values = []
     for name in ("whole", "sampled"):
@@ -92,7 +92,7 @@ def test_figures_are_those_of_the_complete_profile(store: Store, by: Any, names:
         values.append({(f.kernel, f.name): f for f in found if not (f.kernel or "").startswith(UNCOUNTED)})
     whole, sampled = values
     known = {key: f.value for key, f in whole.items() if f.value is not None}
-    assert len(known) > (400 if names == ["*"] else 50)
+    assert len(known) > 50
     assert {key: sampled[key].value for key in known} == pytest.approx(known, rel=1e-9)
 
 
@@ -126,9 +126,12 @@ def test_a_kernel_that_was_not_counted_says_so_and_has_its_times(store: Store) -
 
 def test_every_tool_says_once_what_the_counters_stand_for(store: Store) -> None:
     text = "8 of 35 launches were counted, of 4 of 5 launch configurations; they represent 80 % of the launches and"
-    for tool in (compute_metrics, compute_roofline, diagnose_bottleneck):
-        notes = tool(store, "sampled").notes  # type: ignore[operator]
-        assert sum(text in note for note in notes) == 1, tool
+    answers = (
+        compute_metrics(store, "sampled", ["hbm.bw_gbs"]),
+        compute_roofline(store, "sampled"),
+        diagnose_bottleneck(store, "sampled"),
+    )
+    assert [sum(text in note for note in answer.notes) for answer in answers] == [1, 1, 1]
     assert not any("were counted" in note for note in compute_metrics(store, "whole", ["hbm.bw_gbs"]).notes)
     with Workload.open(store, "sampled") as opened:
         part = coverage.coverage(opened, opened.select("yax"))
