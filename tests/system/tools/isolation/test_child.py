@@ -18,7 +18,7 @@ from rooflens.tools.isolation import child as isolation
 from rooflens.tools.isolation.child import Child, ChildBug, ChildLost, Home, Work
 from rooflens.tools.isolation.limits import Limits
 
-LIMITS = Limits(memory_bytes=500_000_000, cpu_s=20, file_bytes=0)
+LIMITS = Limits(memory_bytes=200_000_000, cpu_s=20, file_bytes=0)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux")
 
 
@@ -100,8 +100,8 @@ def test_the_deadline_ends_what_computes_for_ever() -> None:
     with started(works.burn) as child:
         pid = child.receive()["pid"]
         with pytest.raises(TimeoutError):
-            child.receive(within_s=0.3)
-        child.deadline = time.monotonic() + 0.3
+            child.receive(within_s=0.1)
+        child.deadline = time.monotonic() + 0.1
         with pytest.raises(TimeoutError):
             child.receive()
     with pytest.raises(ProcessLookupError):
