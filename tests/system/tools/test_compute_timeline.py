@@ -19,7 +19,7 @@ from rooflens.server.mcp import toolbox
 from rooflens.tests import ROOT
 from rooflens.tests.support import recordings
 from rooflens.tests.support.pictures import collisions, outside, texts
-from rooflens.tests.support.timelines import Made, chrome, publish
+from rooflens.tests.support.timelines import Made, publish
 from rooflens.tests.system.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
@@ -103,7 +103,7 @@ def test_hostile_names_neither_hide_nor_act(tmp_path: Path) -> None:
 
 def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path) -> None:
     store, name = Store(tmp_path), "dataloader"
-    publish(store, chrome(shared / "traces" / f"{name}.json.gz"), name)
+    recordings.stored(store, shared / "traces" / f"{name}.json.gz", name)
     with Workload.open(store, name) as workload:
         picture = DRAWINGS["timeline"](workload).picture(800)
     assert outside(picture) == [] and collisions(picture) == []
