@@ -33,7 +33,7 @@ def install(folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "ncu"
     # A process is recognised as the profiler by the name of its script.
-    script.write_text(f"#!{sys.executable} -IS\nimport runpy\nrunpy.run_path({__file__!r}, run_name='__main__')\n")
+    script.write_text(f"#!{sys.executable}\nimport runpy\nrunpy.run_path({__file__!r}, run_name='__main__')\n")
     script.chmod(0o755)
     return str(script)
 

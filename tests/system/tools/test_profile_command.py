@@ -78,11 +78,21 @@ def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
     assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
 
 
-def test_arguments_folder_and_variables_arrive_as_given(profile: Profile, store: Store, tmp_path: Path) -> None:
+def test_a_call_that_does_not_wait_names_the_run_and_arguments_folder_and_variables_arrive_as_given(
+    profile: Profile, store: Store, tmp_path: Path
+) -> None:
     (folder := tmp_path / "project").mkdir()
-    code = "import os, sys; open('seen', 'w').write(repr((sys.argv[1:], os.environ['SIZE'])))"
-    done = profile(code, "; touch x", "$(id)", "a\nb", "--", "-o", cwd=str(folder), env={"SIZE": "canary-size"})
-    assert done.state == "done"
+    leave = tmp_path / "leave"
+    code = "import os, sys, time; open('seen', 'w').write(repr((sys.argv[1:], os.environ['SIZE'])))\n"
+    code += f"while not os.path.exists({str(leave)!r}): time.sleep(0.01)"
+    more = {"cwd": str(folder), "env": {"SIZE": "canary-size"}, "wait_s": 0}
+    begun = profile(code, "; touch x", "$(id)", "a\nb", "--", "-o", **more)
+    assert begun.state in ("queued", "running") and begun.workload is None
+    assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
+    assert get_run(store, "latest").state in ("queued", "running")
+    leave.touch()
+    done = ended(store, get_run(store, begun.run_id, wait_s=50))
+    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
     assert (folder / "seen").read_text() == repr((["; touch x", "$(id)", "a\nb", "--", "-o"], "canary-size"))
     assert [p.name for p in folder.iterdir()] == ["seen"]
     assert "SIZE" in _everything(store) and "canary-size" not in _everything(store), "variables by name, not value"
@@ -122,19 +132,6 @@ def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Pro
     assert (failed.state, failed.partial, failed.steps_done) == ("failed", True, 1)
     found = store.resolve(failed.workload or "")
     assert found.dispatches == 1 and "partial" in found.tags and "1 of 3 runs" in found.warnings[0].text
-
-
-def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
-    store: Store, profile: Profile, tmp_path: Path
-) -> None:
-    leave = tmp_path / "leave"
-    begun = profile(f"import os, time\nwhile not os.path.exists({str(leave)!r}): time.sleep(0.01)", wait_s=0)
-    assert begun.state in ("queued", "running") and begun.workload is None
-    assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
-    assert get_run(store, "latest").state in ("queued", "running")
-    leave.touch()
-    done = ended(store, get_run(store, begun.run_id, wait_s=50))
-    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
 
 
 def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile: Profile) -> None:
