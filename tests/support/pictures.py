@@ -35,16 +35,12 @@ def difference(png: bytes, stored: str) -> tuple[float, float]:
     return float(apart.mean()), float(squares.max())
 
 
+@lru_cache(maxsize=1)
 def texts(picture: Picture) -> list[tuple[str, Any]]:
     """Every visible text of a figure with its box in pixels, those of axes and legends included."""
-    return _texts(picture.figure)
-
-
-@lru_cache(maxsize=1)
-def _texts(figure: Any) -> list[tuple[str, Any]]:
-    """Laying out a picture takes long, and each is looked at several times."""
     import matplotlib.text
 
+    figure: Any = picture.figure
     figure.draw_without_rendering()
     renderer = figure.canvas.get_renderer()
     unused = _unused_ticks(figure)

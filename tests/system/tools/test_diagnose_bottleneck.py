@@ -45,12 +45,8 @@ def reproduced(store: Store, result: DiagnosisResult) -> int:
     """Run the SQL of every piece of evidence, all in one query; the number of figures that were there."""
     findings = [f for one in result.kernels for f in one.findings]
     figures = [e for f in findings for e in (*f.evidence, *f.contradicting)]
-    # The value of a query without a row, or with several, is no figure's.
-    lists = ", ".join(f"ARRAY({figure.sql})" for figure in figures)
-    (row,) = query(store, f"SELECT {lists}")
-    for figure, values in zip(figures, row, strict=True):
-        assert figure.sql is not None
-        (value,) = values
+    (row,) = query(store, "SELECT " + ", ".join(f"ARRAY({figure.sql})" for figure in figures))
+    for figure, (value,) in zip(figures, row, strict=True):
         assert value == (None if figure.value is None else pytest.approx(figure.value)), figure.sql
     return sum(figure.value is not None for figure in figures)
 

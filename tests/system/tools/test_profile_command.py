@@ -67,7 +67,6 @@ def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
     assert (run.name, run.command, run.cwd, run.tags) == ("sums", found.command, str(tmp_path), ["first"])
     assert (run.profiler, run.request.target, run.steps) == ("perf", "cpu", ["run_1", "run_2"])
     assert "page-faults" in run.counters["run_1"] and (run.variables, run.change) == (["SIZE"], "unrolled")
-    # What was meant is logged with the workload and the program.
     noted = [(e.kind, e.workload, e.hypothesis, e.change, e.outcomes) for e in entries(store)]
     assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
     rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows

@@ -124,7 +124,6 @@ def test_hot_lines_that_fail_cost_nothing_else_and_kernels_that_hardly_matter_ar
     assert any("Without hotspots" in note for note in get_run(node.store, slow.run_id, detail="full").notes)
     held = node.store.resolve(str(slow.workload))
     assert held.counters and held.events and held.dispatches == INNER + 3
-    # Kernels that hardly matter are not counted unless asked for.
     run = node.profile(metrics=None, launches=None, baseline=str(slow.workload))
     assert run.state == "done" and run.round is not None
     assert run.steps_done == 1 and not node.store.resolve(str(run.workload)).counters
@@ -133,6 +132,5 @@ def test_hot_lines_that_fail_cost_nothing_else_and_kernels_that_hardly_matter_ar
     assert set(run.round.stages) == {"timing", "planning", "import", "analysis"}
     assert [call.arguments.get("by") for call in run.next] == [None, "host_line"]
     assert not list(node.store.runs.glob("*/timing*")), "what was imported to plan has been moved"
-    # The round says how long the program took before and now.
     assert run.round.program_speedup is not None and run.round.changed is not None
     assert run.round.program_speedup > 10 and run.round.changed.startswith("From its first to its last device work")

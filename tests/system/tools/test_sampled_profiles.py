@@ -126,12 +126,12 @@ def test_a_kernel_that_was_not_counted_says_so_and_has_its_times(store: Store) -
 
 def test_every_tool_says_once_what_the_counters_stand_for(store: Store) -> None:
     text = "8 of 25 launches were counted, of 4 of 5 launch configurations; they represent 80 % of the launches and"
-    answers = (
-        compute_metrics(store, "sampled", ["hbm.bw_gbs"]),
-        compute_roofline(store, "sampled"),
-        diagnose_bottleneck(store, "sampled"),
-    )
-    assert [sum(text in note for note in answer.notes) for answer in answers] == [1, 1, 1]
+    for tool, more in (
+        (compute_metrics, {"metrics": ["hbm.bw_gbs"]}),
+        (compute_roofline, {}),
+        (diagnose_bottleneck, {}),
+    ):
+        assert sum(text in note for note in tool(store, "sampled", **more).notes) == 1, tool  # type: ignore[operator]
     assert not any("were counted" in note for note in compute_metrics(store, "whole", ["hbm.bw_gbs"]).notes)
     with Workload.open(store, "sampled") as opened:
         part = coverage.coverage(opened, opened.select("yax"))

@@ -271,13 +271,7 @@ def test_files_that_cannot_be_read_fail_the_run_and_stay(bench: Bench) -> None:
 
 
 RECORDED = DATA / "ncu" / "small_raw.csv.gz"
-LEAVE_PAGE = f"""
-import csv, gzip, io, os
-lines = [line for line in gzip.open({str(RECORDED)!r}, "rt") if line.startswith('"')]
-few = [row[:11] + row[11::16] for row in csv.reader(lines)]
-csv.writer(text := io.StringIO(), quoting=csv.QUOTE_ALL).writerows(few)
-page, out = text.getvalue().encode(), os.environ["OUT"] + "/raw.csv"
-"""
+LEAVE_PAGE = f"import gzip, os; page = gzip.open({str(RECORDED)!r}).read(); out = os.environ['OUT'] + '/raw.csv'\n"
 
 
 def test_a_step_that_nobody_can_read_costs_none_of_the_others(bench: Bench) -> None:

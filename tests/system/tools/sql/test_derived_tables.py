@@ -217,11 +217,8 @@ def read_twice(channel: Channel, arguments: dict[str, Any]) -> None:
 
 
 def test_two_processes_that_compute_at_once_get_the_same_rows(twins: Store) -> None:
-    def reader() -> Child:
-        limits = Limits(memory_bytes=16_000_000_000, cpu_s=600)
-        return Child(read_twice, {"store": str(twins.root)}, limits, time.monotonic() + END_S)
-
-    with reader() as one, reader() as other:
+    asked = {"store": str(twins.root)}, Limits(memory_bytes=16_000_000_000, cpu_s=600), time.monotonic() + END_S
+    with Child(read_twice, *asked) as one, Child(read_twice, *asked) as other:
         assert one.receive()["pid"] != other.receive()["pid"]
         for process in (one, other):
             process.send({})
