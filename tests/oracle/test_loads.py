@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rooflens.tests import SHARED
+from rooflens.tests.system.tools.test_published_gpus import check_page
 from rooflens.tests.unit.analysis.rooflines.test_loads import HERE, SAMPLES, check_agreement
 
 
@@ -23,3 +24,7 @@ def profiles() -> list[Path]:
 )
 def test_roofline_and_diagnosis_say_the_same_of_every_recorded_kernel(path: Path, tmp_path: Path) -> None:
     check_agreement(path, tmp_path)
+
+
+def test_another_page_of_a_b200_has_its_own_times_occupancy_and_loads(shared: Path, tmp_path: Path) -> None:
+    assert check_page("flashinfer_paged_decode__gqa_bf16_b128_ctx2k_p64", shared, tmp_path)

@@ -1,10 +1,13 @@
-"""All counters and metrics of a GPU, from the plan to the figures; a stand-in plays AMD's profiler."""
+"""All counters and metrics of a GPU, and samples by an older version; a stand-in plays AMD's profiler."""
 
 from __future__ import annotations
+
+from collections import Counter
 
 from rooflens.tests.standins import launches
 from rooflens.tests.support.amd_node import Node
 from rooflens.tests.support.figures import evaluate
+from rooflens.tests.system.tools.test_sampled_amd import arguments
 from rooflens.tools.import_profile import import_profile
 from rooflens.tools.plan_profile import PlanResult, plan_profile
 
@@ -51,3 +54,11 @@ def left_out(plan: PlanResult) -> set[str]:
     """Counters that a note says this version cannot count."""
     notes = [note for note in plan.notes if note.startswith("Skipped: ")]
     return {name for note in notes for name in note.removeprefix("Skipped: ").split(":")[0].split(", ")}
+
+
+def test_an_older_version_counts_a_sample_too(node: Node) -> None:
+    run = node.has("0.5.0").profile(*arguments(10), metrics=["SQ_WAVES"], launches=2, budget_s=600)
+    assert run.state == "done", (run.problem, run.output)
+    counted = [row for row in node.rows(run.workload, "d.kernel", "d.grid", "SQ_WAVES") if row[2] is not None]
+    assert min(Counter(row[:2] for row in counted if row[0] != "rare").values()) >= 2
+    assert len(counted) < 40 and all(waves == grid / 64 for _, grid, waves in counted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,15 +35,17 @@ def difference(png: bytes, stored: str) -> tuple[float, float]:
     return float(apart.mean()), float(squares.max())
 
 
+@lru_cache(maxsize=1)
 def texts(picture: Picture) -> list[tuple[str, Any]]:
     """Every visible text of a figure with its box in pixels, those of axes and legends included."""
     import matplotlib.text
 
-    figure = picture.figure
+    figure: Any = picture.figure
     figure.draw_without_rendering()
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    renderer = figure.canvas.get_renderer()
+    unused = _unused_ticks(figure)
     found = figure.findobj(matplotlib.text.Text)
-    shown = [t for t in found if t.get_visible() and t.get_text().strip() and not _unused_tick(t, figure)]
+    shown = [t for t in found if t.get_visible() and t.get_text().strip() and t not in unused]
     return [(t.get_text(), t.get_window_extent(renderer)) for t in shown]
 
 
@@ -71,15 +74,15 @@ def _overlap(one: Any, other: Any) -> bool:
     return True
 
 
-def _unused_tick(text: Any, figure: Any) -> bool:
-    """Whether a text is the label of a tick beyond the limits of its axis, which is not drawn."""
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
-                if text in (tick.label1, tick.label2):
-                    return not low <= tick.get_loc() <= high
-    return False
+def _unused_ticks(figure: Any) -> set[Any]:
+    """Labels of ticks beyond the limits of their axes, which are not drawn."""
+    unused = set()
+    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
+        low, high = sorted(axis.get_view_interval())
+        for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+            if not low <= tick.get_loc() <= high:
+                unused |= {tick.label1, tick.label2}
+    return unused
 
 
 def _half(levels: Any) -> Any:

@@ -19,12 +19,12 @@ from rooflens.server.mcp import toolbox
 from rooflens.tests import ROOT
 from rooflens.tests.support import recordings
 from rooflens.tests.support.pictures import collisions, outside, texts
-from rooflens.tests.support.timelines import Made, chrome, publish
+from rooflens.tests.support.timelines import Made, publish
 from rooflens.tests.system.server.test_hostile_text import PAYLOADS, active, strings
 from rooflens.tools.base.results import Table
 from rooflens.tools.compute_timeline import TimelineResult, compute_timeline
 from rooflens.tools.diagnose_bottleneck import DiagnosisResult
-from rooflens.tools.plot import DRAWINGS, plot
+from rooflens.tools.plot import DRAWINGS
 from rooflens.tools.rendering import render
 
 US, MS = 1_000, 1_000_000
@@ -103,7 +103,7 @@ def test_hostile_names_neither_hide_nor_act(tmp_path: Path) -> None:
 
 def test_the_picture_is_legible_at_800_pixels(shared: Path, tmp_path: Path) -> None:
     store, name = Store(tmp_path), "dataloader"
-    publish(store, chrome(shared / "traces" / f"{name}.json.gz"), name)
+    recordings.stored(store, shared / "traces" / f"{name}.json.gz", name)
     with Workload.open(store, name) as workload:
         picture = DRAWINGS["timeline"](workload).picture(800)
     assert outside(picture) == [] and collisions(picture) == []
@@ -118,8 +118,8 @@ def test_many_devices_without_a_host_are_drawn(tmp_path: Path) -> None:
             made.add("kernel", "ncclAllReduce" if i % 2 else "gemm", i * MS, i * MS + 500 * US, rank=rank, pid=rank,
                      device_id=0, stream=0)  # fmt: skip
     publish(Store(tmp_path), made, "many")
-    found = plot(Store(tmp_path), "timeline", "many")
-    assert "2 more devices are not drawn." in found.description
+    with Workload.open(Store(tmp_path), "many") as workload:
+        assert "2 more devices are not drawn." in " ".join(DRAWINGS["timeline"](workload).facts)
 
 
 def test_launches_with_times_are_a_timeline_that_never_blames_the_host(tmp_path: Path) -> None:

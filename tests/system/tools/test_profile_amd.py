@@ -66,16 +66,7 @@ def test_a_launcher_s_line_runs_as_printed(node: Node) -> None:
     assert import_profile(node.store, str(node.folder / "rooflens_run")).dispatches == 2 * len(launches.DEFAULT)
 
 
-def test_kernel_filter_and_launch_range_arrive(node: Node) -> None:
-    order = launching("copy", "fma", "copy", "fma", "copy")
-    run = node.has().profile(*order, kernel="vecCopy|tile", launches=[2, 3])
-    assert run.state == "done" and run.next[0].tool == "diagnose_bottleneck", (run.problem, run.next)
-    rows = node.rows(run.workload, "d.kernel", "SQ_WAVES", "d.duration_ns")
-    assert [row[:2] for row in rows] == [(COPY, None), (FMA, None), (COPY, 16384.0), (FMA, None), (COPY, 16384.0)]
-    assert all(row[2] for row in rows)
-
-
-def test_arguments_and_variables_arrive_and_secrets_do_not(node: Node) -> None:
+def test_filter_arguments_and_variables_arrive_and_secrets_do_not(node: Node) -> None:
     canary, log = "canary-5f1c9b7e2d", node.folder / "log"
     options = [f"--say={word}" for word in ("$(id)", ";ls", "a  b", "--kernel-trace")]
     node.has().patch.setenv("SOME_API_TOKEN", canary)
@@ -83,9 +74,15 @@ def test_arguments_and_variables_arrive_and_secrets_do_not(node: Node) -> None:
     for name in ("ROCPROF_OUTPUT_PATH", "ROCPROF_OUTPUT_FILE_NAME", "ROCPROF_COUNTERS"):
         node.patch.setenv(name, "elsewhere")
     env = {"OMP_NUM_THREADS": "3", "MY_SETTING": "plain-77aa", "MY_PASSWORD": f"{canary}-x"}
-    run = node.profile("--log", str(log), *options, *launching("copy"), env=env, cwd=str(node.folder))
-    assert (run.state, run.warnings) == ("done", []), (run.problem, run.output)
-    assert node.rows(run.workload, "SQ_WAVES") == [(16384.0,)]
+    order, asked = launching("copy", "fma", "copy", "fma", "copy"), {"kernel": "vecCopy|tile", "launches": [2, 3]}
+    run = node.profile("--log", str(log), *options, *order, env=env, cwd=str(node.folder), **asked)
+    assert run.state == "done", (run.problem, run.output)
+    (warning,) = run.warnings
+    assert "2 dispatches matched" in warning and "3 of the main pass without it" in warning
+    assert run.next[0].tool == "diagnose_bottleneck", run.next
+    rows = node.rows(run.workload, "d.kernel", "SQ_WAVES", "d.duration_ns")
+    assert [row[:2] for row in rows] == [(COPY, None), (FMA, None), (COPY, 16384.0), (FMA, None), (COPY, 16384.0)]
+    assert all(row[2] for row in rows)
     seen = [json.loads(line) for line in log.read_text().splitlines()]
     assert len(seen) == run.steps
     for one in seen:

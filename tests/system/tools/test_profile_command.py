@@ -48,7 +48,8 @@ def profile(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
     store: Store, profile: Profile, tmp_path: Path
 ) -> None:
-    more = {"name": "sums", "tags": ["first"], "env": {"SIZE": "3"}, "cwd": str(tmp_path), "change": "unrolled"}
+    more = {"name": "sums", "tags": ["first"], "env": {"SIZE": "3"}, "cwd": str(tmp_path)}
+    more |= {"hypothesis": "the loop\nwaits", "change": "unrolled"}
     done = profile("print(sum(range(10**5)))", repeats=2, **more)
     assert (done.state, done.steps_done, done.steps, done.problem) == ("done", 2, 2, None)
     assert "2 runs of the program under perf" in done.notes[0]
@@ -66,34 +67,6 @@ def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
     assert (run.name, run.command, run.cwd, run.tags) == ("sums", found.command, str(tmp_path), ["first"])
     assert (run.profiler, run.request.target, run.steps) == ("perf", "cpu", ["run_1", "run_2"])
     assert "page-faults" in run.counters["run_1"] and (run.variables, run.change) == (["SIZE"], "unrolled")
-
-
-def test_arguments_folder_and_variables_arrive_as_given(profile: Profile, store: Store, tmp_path: Path) -> None:
-    (folder := tmp_path / "project").mkdir()
-    code = "import os, sys; open('seen', 'w').write(repr((sys.argv[1:], os.environ['SIZE'])))"
-    done = profile(code, "; touch x", "$(id)", "a\nb", "--", "-o", cwd=str(folder), env={"SIZE": "canary-size"})
-    assert done.state == "done"
-    assert (folder / "seen").read_text() == repr((["; touch x", "$(id)", "a\nb", "--", "-o"], "canary-size"))
-    assert [p.name for p in folder.iterdir()] == ["seen"]
-    assert "SIZE" in _everything(store) and "canary-size" not in _everything(store), "variables by name, not value"
-    assert entries(store) == [], "nothing was said of a hypothesis or a change"
-
-
-def test_a_secret_of_the_server_appears_nowhere(
-    profile: Profile, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    secret = "canary-8e7d6c5b4a-secret"
-    monkeypatch.setenv("DEPLOY_TOKEN", secret)
-    steal = "import os, sys; sys.exit(f\"{'DEPLOY_TOKEN' in os.environ}\\n{dict(os.environ)}\\n" + secret + '")'
-    failed = profile(steal)
-    assert failed.state == "failed" and failed.output and failed.output.startswith("False")
-    assert secret not in failed.model_dump_json() and "[withheld]" in failed.output
-    assert secret not in _everything(store)
-
-
-def test_a_hypothesis_and_change_are_logged_with_the_workload_and_the_program(profile: Profile, store: Store) -> None:
-    done = profile("pass", hypothesis="the loop\nwaits", change="unrolled")
-    assert done.state == "done"
     noted = [(e.kind, e.workload, e.hypothesis, e.change, e.outcomes) for e in entries(store)]
     assert noted == [("profile", done.workload, "the loop waits", "unrolled", [])]
     rows = query_counters(store, "SELECT workload, baseline, kernel, hypothesis, change, verdict FROM log").table.rows
@@ -102,6 +75,45 @@ def test_a_hypothesis_and_change_are_logged_with_the_workload_and_the_program(pr
     (row,) = query_counters(store, f"SELECT {columns} FROM log WHERE workload = '{done.workload}'").table.rows
     real = Path(row[0])
     assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
+
+
+def test_a_call_that_does_not_wait_names_the_run_and_arguments_folder_and_variables_arrive_as_given(
+    profile: Profile, store: Store, tmp_path: Path
+) -> None:
+    (folder := tmp_path / "project").mkdir()
+    leave = tmp_path / "leave"
+    code = "import os, sys, time; open('seen', 'w').write(repr((sys.argv[1:], os.environ['SIZE'])))\n"
+    code += f"while not os.path.exists({str(leave)!r}): time.sleep(0.01)"
+    more = {"cwd": str(folder), "env": {"SIZE": "canary-size"}, "wait_s": 0}
+    begun = profile(code, "; touch x", "$(id)", "a\nb", "--", "-o", **more)
+    assert begun.state in ("queued", "running") and begun.workload is None
+    assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
+    assert get_run(store, "latest").state in ("queued", "running")
+    leave.touch()
+    done = ended(store, get_run(store, begun.run_id, wait_s=50))
+    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
+    assert (folder / "seen").read_text() == repr((["; touch x", "$(id)", "a\nb", "--", "-o"], "canary-size"))
+    assert [p.name for p in folder.iterdir()] == ["seen"]
+    assert "SIZE" in _everything(store) and "canary-size" not in _everything(store), "variables by name, not value"
+    assert entries(store) == [], "nothing was said of a hypothesis or a change"
+
+
+def test_a_failing_program_is_told_with_its_last_words_and_a_secret_of_the_server_appears_nowhere(
+    profile: Profile, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = "canary-8e7d6c5b4a-secret"
+    monkeypatch.setenv("DEPLOY_TOKEN", secret)
+    steal = f"""
+import os, sys
+sys.stderr.write("line\\n" * 50 + f"{{'DEPLOY_TOKEN' in os.environ}} {{dict(os.environ)}}\\n{secret}\\nno input file")
+sys.exit(3)
+"""
+    failed = profile(steal)
+    assert failed.state == "failed" and failed.workload is None and not store.scan()[0]
+    assert failed.problem and "status 3" in failed.problem
+    assert failed.output and failed.output.endswith("no input file") and failed.output.count("\n") < 20
+    assert "\nFalse {" in failed.output and "[withheld]" in failed.output
+    assert secret not in failed.model_dump_json() and secret not in _everything(store)
 
 
 def test_the_file_that_is_profiled_is_known_by_its_content(tmp_path: Path) -> None:
@@ -113,14 +125,6 @@ def test_the_file_that_is_profiled_is_known_by_its_content(tmp_path: Path) -> No
     assert identify_binary(["nothing-of-the-kind"], str(tmp_path), os.defpath) is None
 
 
-def test_a_failing_program_is_told_with_its_status_and_its_last_words(store: Store, profile: Profile) -> None:
-    failed = profile("import sys; sys.stderr.write('line\\n' * 50 + 'no input file'); sys.exit(3)")
-    assert failed.state == "failed" and failed.workload is None
-    assert failed.problem and "status 3" in failed.problem
-    assert failed.output and failed.output.endswith("no input file") and failed.output.count("\n") < 20
-    assert not store.scan()[0]
-
-
 def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Profile, tmp_path: Path) -> None:
     code = f"from pathlib import Path; p = Path({str(tmp_path)!r}, 'n'); n = p.exists() and len(p.read_text()) or 0\n"
     failed = profile(f"{code}p.write_text('x' * (n + 1)); raise SystemExit(n == 1)", repeats=3)
@@ -129,26 +133,12 @@ def test_runs_before_a_failure_are_a_partial_workload(store: Store, profile: Pro
     assert found.dispatches == 1 and "partial" in found.tags and "1 of 3 runs" in found.warnings[0].text
 
 
-def test_a_call_that_does_not_wait_names_the_run_and_get_run_waits(
-    store: Store, profile: Profile, tmp_path: Path
-) -> None:
-    leave = tmp_path / "leave"
-    begun = profile(f"import os, time\nwhile not os.path.exists({str(leave)!r}): time.sleep(0.01)", wait_s=0)
-    assert begun.state in ("queued", "running") and begun.workload is None
-    assert begun.next[0].tool == "get_run" and begun.next[0].arguments["run_id"] == begun.run_id
-    assert get_run(store, "latest").state in ("queued", "running")
-    leave.touch()
-    done = ended(store, get_run(store, begun.run_id, wait_s=50))
-    assert done.state == "done" and done.elapsed_s >= begun.elapsed_s
-
-
 def test_a_run_can_be_cancelled_while_it_waits_for_another(store: Store, profile: Profile) -> None:
     first = profile("import time; time.sleep(600)", wait_s=0)
     until(lambda: get_run(store, first.run_id).state == "running")
-    second = profile("pass", wait_s=0.6)
-    while second.progress == "starting":
-        second = get_run(store, second.run_id, wait_s=0.1)
-    assert second.state == "queued" and "waiting for the processor: 1 run" in second.progress
+    second = profile("pass", wait_s=0)
+    until(lambda: "waiting for the processor: 1 run" in get_run(store, second.run_id).progress)
+    assert get_run(store, second.run_id).state == "queued"
     assert cancel_run(store, second.run_id).state == "cancelled"
     ended = cancel_run(store, first.run_id)
     assert ended.state == "cancelled" and ended.workload is None

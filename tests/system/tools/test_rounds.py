@@ -11,9 +11,10 @@ from rooflens.analysis.base.problems import NotFound
 from rooflens.analysis.comparison.experiment_log import ExperimentEntry, ExperimentOutcome, entries, record
 from rooflens.analysis.timeline.busy import ProgramCeiling
 from rooflens.tests.support.amd_node import Node, launching
-from rooflens.tools.answers.rounds import OptimisationRound
+from rooflens.tools.answers.rounds import OptimisationRound, round_of_run
 from rooflens.tools.get_run import RunResult, get_run
 from rooflens.tools.rendering import render
+from rooflens.tools.running.run_state import read_record, write
 
 PASSES = ["/bin/sh", "-c", "echo checked >> checks"]
 FAILS = ["/bin/sh", "-c", "echo result 3 is wrong; exit 1"]
@@ -56,6 +57,14 @@ def test_a_round_checks_compares_diagnoses_and_is_recorded_in_one_call(node: Nod
     text = render.text(second)
     assert "tried before: other loads" in text and len(text) / 4 < 700
     assert get_run(node.store, second.run_id).round == about
+    # A part of the round that is impossible is named and the rest stays.
+    times = profile(node, folder, name="times", metrics=[])
+    assert times.round and times.round.attempts == [] and {times.round.limited_by, times.round.check} == {None}
+    assert not times.round.problems, "nothing was counted, so nothing is missing"
+    its = node.store.run_folder(second.run_id)
+    write(its, read_record(its).model_copy(update={"baseline": times.workload}))
+    judged = round_of_run(node.store, second.run_id, str(second.workload))
+    assert (judged.baseline, judged.verdict, judged.problems) == (times.workload, "inconclusive", [])
 
 
 def test_a_failed_check_ends_the_run_before_anything_is_measured(node: Node, tmp_path: Path) -> None:
@@ -75,16 +84,6 @@ def test_a_check_that_cannot_start_is_refused_before_the_run(node: Node, tmp_pat
 def test_a_baseline_that_does_not_exist_is_refused_before_the_run(node: Node, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="v7"):
         profile(node, tmp_path / "app", baseline="v7")
-
-
-def test_a_part_of_the_round_that_is_impossible_is_named_and_the_rest_stays(node: Node, tmp_path: Path) -> None:
-    folder = tmp_path / "app"
-    first = profile(node, folder, name="times", metrics=[])
-    assert first.round and first.round.limited_by is None and first.round.attempts == []
-    assert first.round.check is None
-    assert not first.round.problems, "nothing was counted, so nothing is missing"
-    second = profile(node, folder, baseline="times", kernel="fma_chain", metrics=["dispatch.waves"])
-    assert second.state == "done" and second.round and second.round.verdict
 
 
 @pytest.mark.parametrize(("known_pct", "shown"), [(1.07, False), (88.3, True)])

@@ -49,16 +49,6 @@ def test_a_few_launches_of_each_configuration_are_counted_and_stand_for_all(node
     assert found.sampled and found.multiplexed is None
 
 
-def test_an_older_version_counts_a_sample_too(node: Node) -> None:
-    run = node.has("0.5.0").profile(*arguments(10), metrics=["SQ_WAVES"], launches=2, budget_s=600)
-    assert run.state == "done", (run.problem, run.output)
-    counted = [row for row in node.rows(run.workload, "d.kernel", "d.grid", "SQ_WAVES") if row[2] is not None]
-    assert min(Counter(row[:2] for row in counted if row[0] != "rare").values()) >= 2
-    assert len(counted) < 40
-    waves = {(row[0], row[1]): row[2] for row in counted}
-    assert all(value == grid / 64 for (kernel, grid), value in waves.items())
-
-
 def test_workers_of_torchrun_are_ranks_of_one_workload_with_their_own_counters(node: Node) -> None:
     """torchrun tells the rank in RANK; each worker launches as many kernels as its rank says."""
     node.has("1.3.2")

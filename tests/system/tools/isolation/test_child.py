@@ -14,25 +14,18 @@ import pytest
 
 from rooflens.tests.support.waiting import END_S
 from rooflens.tests.system.tools.isolation import works
+from rooflens.tests.system.tools.isolation.works import started
 from rooflens.tools.isolation import child as isolation
-from rooflens.tools.isolation.child import Child, ChildBug, ChildLost, Home, Work
-from rooflens.tools.isolation.limits import Limits
+from rooflens.tools.isolation.child import ChildBug, ChildLost, Home
 
-LIMITS = Limits(memory_bytes=500_000_000, cpu_s=20, file_bytes=0)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux")
-
-
-def started(
-    work: Work, limits: Limits = LIMITS, within_s: float = END_S, home: Home | None = None, **more: Any
-) -> Child:
-    return Child(work, more, limits, time.monotonic() + within_s, home)
 
 
 def forked(code: str) -> Any:
     """The JSON that ``code`` prints in a process with one thread, where a child is forked."""
     head = (
         "import json, time\nfrom rooflens.tests.system.tools.isolation import works\n"
-        "from rooflens.tests.system.tools.isolation.test_child import started, LIMITS\n"
+        "from rooflens.tests.system.tools.isolation.works import started\n"
         "from rooflens.tools.isolation.child import *\nassert may_fork()\n"
     )
     done = subprocess.run(
@@ -100,8 +93,8 @@ def test_the_deadline_ends_what_computes_for_ever() -> None:
     with started(works.burn) as child:
         pid = child.receive()["pid"]
         with pytest.raises(TimeoutError):
-            child.receive(within_s=0.3)
-        child.deadline = time.monotonic() + 0.3
+            child.receive(within_s=0.1)
+        child.deadline = time.monotonic() + 0.1
         with pytest.raises(TimeoutError):
             child.receive()
     with pytest.raises(ProcessLookupError):
@@ -127,8 +120,8 @@ def test_a_message_without_end_is_not_taken_in() -> None:
 @linux
 def test_the_child_dies_with_its_parent_even_if_that_is_killed() -> None:
     code = (
-        "from rooflens.tests.system.tools.isolation.test_child import *\n"
-        "with started(works.burn) as child:\n    print(child.receive()['pid'], flush=True); time.sleep(600)"
+        "import time\nfrom rooflens.tests.system.tools.isolation import works\n"
+        "with works.started(works.burn) as child:\n    print(child.receive()['pid'], flush=True); time.sleep(600)"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout

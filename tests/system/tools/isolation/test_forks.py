@@ -25,7 +25,7 @@ from rooflens.tools.isolation.fork_server import ENDED, ForkServer
 from rooflens.tools.isolation.limits import Limits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc, which is a thing of Linux")
-LIMITS = Limits(memory_bytes=500_000_000, cpu_s=20)
+LIMITS = Limits(memory_bytes=200_000_000, cpu_s=20)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_what_a_copy_leaves_behind_ends_with_it(forks: ForkServer) -> None:
     ("work", "limits", "status"),
     [
         (works.eat_memory, LIMITS, -signal.SIGKILL),
-        (works.burn, Limits(500_000_000, cpu_s=1), -signal.SIGXCPU),
+        (works.burn, Limits(200_000_000, cpu_s=1), -signal.SIGXCPU),
     ],
 )
 def test_how_a_copy_ended_is_the_last_message(forks: ForkServer, work: Work, limits: Limits, status: int) -> None:

@@ -11,7 +11,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rooflens.tests.support.waiting import END_S
 from rooflens.tools.isolation.channel import Channel, encode_message
+from rooflens.tools.isolation.child import Child, Home, Work
+from rooflens.tools.isolation.limits import Limits
+
+LIMITS = Limits(memory_bytes=200_000_000, cpu_s=20, file_bytes=0)
+
+
+def started(work: Work, home: Home | None = None, **more: Any) -> Child:
+    """A child that does one of the works below; programs of tests import this, so it needs little."""
+    return Child(work, more, LIMITS, time.monotonic() + END_S, home)
 
 
 def echo(channel: Channel, arguments: dict[str, Any]) -> None:

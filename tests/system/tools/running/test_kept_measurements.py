@@ -45,7 +45,7 @@ def _started(bench: Bench, run_id: str) -> int:
 
 def _limited(bench: Bench, step: Step) -> str:
     """A run that met its time limit after its program had launched kernels, however slow the machine is."""
-    for timeout_s in (1.5, 8, 32, 128):
+    for timeout_s in (0.8, 4, 20, 100):
         run = bench.begin(step, timeout_s=timeout_s)
         bench.end(run, within_s=2 * END_S)
         if "PID" in bench.log(run, "pass_1.out"):
@@ -59,7 +59,7 @@ def _page(bench: Bench, run_id: str) -> str:
 
 
 def test_launches_before_a_time_limit_or_a_cancellation_are_kept(patient: Bench, ncu: str) -> None:
-    step = _step(patient, ncu, [sys.executable, "-c", LAUNCHES + HOLD], "--export", "$OUT/one.ncu-rep")
+    step = _step(patient, ncu, [sys.executable, "-IS", "-c", LAUNCHES + HOLD], "--export", "$OUT/one.ncu-rep")
     argv = tuple(word.replace("raw.csv", "ncu.log") for word in step.argv)
     step = replace(step, argv=argv, then=(ncu, "--import", "$OUT/one.ncu-rep", "--log-file", "$OUT/raw.csv"))
     run = _limited(patient, step)
@@ -75,7 +75,7 @@ def test_launches_before_a_time_limit_or_a_cancellation_are_kept(patient: Bench,
 
 def test_a_program_that_does_not_listen_is_killed_and_its_launches_are_written(patient: Bench, ncu: str) -> None:
     patient.limits["ask_s"] = 0.2
-    run = patient.begin(_step(patient, ncu, [sys.executable, "-c", DEAF + LAUNCHES + HOLD], "--csv"))
+    run = patient.begin(_step(patient, ncu, [sys.executable, "-IS", "-c", DEAF + LAUNCHES + HOLD], "--csv"))
     program = _started(patient, run)
     runs.cancel(patient.store, patient.folder(run))
     patient.end(run)
@@ -83,11 +83,10 @@ def test_a_program_that_does_not_listen_is_killed_and_its_launches_are_written(p
 
 
 def test_a_program_below_a_shell_and_with_children_is_asked_whole(patient: Bench, ncu: str) -> None:
-    child = (
-        f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {DEAF + HOLD!r}], start_new_session=True)\n"
-    )
+    python = [sys.executable, "-IS", "-c"]
+    child = f"import subprocess\nsubprocess.Popen([*{python}, {DEAF + HOLD!r}], start_new_session=True)\n"
     patient.limits["ask_s"] = 0.2
-    program = ["bash", "-c", '"$@"; echo not reached', "x", sys.executable, "-c", child + LAUNCHES + HOLD]
+    program = ["bash", "-c", '"$@"; echo not reached', "x", *python, child + LAUNCHES + HOLD]
     run = patient.begin(_step(patient, ncu, program, "--csv"))
     started = _started(patient, run)
     runs.cancel(patient.store, patient.folder(run))
@@ -98,7 +97,7 @@ def test_a_program_below_a_shell_and_with_children_is_asked_whole(patient: Bench
 
 def test_a_profiler_that_does_not_end_after_its_program_is_killed(patient: Bench, ncu: str) -> None:
     patient.limits |= {"ask_s": 0.2, "write_s": 0.3}
-    run = patient.begin(_step(patient, ncu, [sys.executable, "-c", LAUNCHES + HOLD], "--csv", "--hang"))
+    run = patient.begin(_step(patient, ncu, [sys.executable, "-IS", "-c", LAUNCHES + HOLD], "--csv", "--hang"))
     program = _started(patient, run)
     runs.cancel(patient.store, patient.folder(run))
     state = patient.end(run)
@@ -106,7 +105,7 @@ def test_a_profiler_that_does_not_end_after_its_program_is_killed(patient: Bench
 
 
 def test_a_supervisor_told_to_stop_does_not_wait_for_a_page(patient: Bench, ncu: str) -> None:
-    run = patient.begin(_step(patient, ncu, [sys.executable, "-c", DEAF + LAUNCHES + HOLD], "--csv"))
+    run = patient.begin(_step(patient, ncu, [sys.executable, "-IS", "-c", DEAF + LAUNCHES + HOLD], "--csv"))
     program = _started(patient, run)
     supervisor = patient.state(run).supervisor
     assert supervisor
@@ -116,7 +115,7 @@ def test_a_supervisor_told_to_stop_does_not_wait_for_a_page(patient: Bench, ncu:
 
 
 def test_a_running_step_tells_which_launch_it_measures(patient: Bench, ncu: str) -> None:
-    run = patient.begin(_step(patient, ncu, [sys.executable, "-c", LAUNCHES + HOLD]), profiler="ncu")
+    run = patient.begin(_step(patient, ncu, [sys.executable, "-IS", "-c", LAUNCHES + HOLD]), profiler="ncu")
     patient.until(lambda: "launch" in patient.state(run).activity)
     patient.until(lambda: patient.state(run).activity == "pass_1: launch 2 of 9 (two), 20 passes")
     assert patient.state(run).progress == pytest.approx(2 / 9)

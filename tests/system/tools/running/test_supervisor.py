@@ -18,6 +18,7 @@ from rooflens.tools.running.request import ProfileRequest
 
 WRITE = "import os; open(os.environ['OUT'] + '/data', 'w').write('x')"
 HOLD = "import time; time.sleep(600)"
+OFTEN = "rooflens.tests.system.tools.running.plans:look_often"
 FAMILY = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -116,7 +117,7 @@ def test_a_flood_of_output_fills_neither_disk_nor_memory_and_its_end_is_kept(ben
 
 
 def test_a_time_limit_ends_a_run_and_everything_it_started(bench: Bench) -> None:
-    for timeout_s in (0.8, 4, 20, 100):
+    for timeout_s in (0.5, 4, 20, 100):
         run = bench.begin(bench.step("app", FAMILY), timeout_s=timeout_s)
         state = bench.end(run, within_s=2 * LONG_S)
         assert state.state == "failed" and state.problem and state.problem.kind == "LimitExceeded"
@@ -139,7 +140,7 @@ def test_cancelling_ends_children_that_ignore_sigterm_and_daemons(bench: Bench) 
 def test_a_program_that_forks_without_end_is_stopped(bench: Bench) -> None:
     bench.limits["processes"] = 10
     bomb = "import os, time\nfor _ in range(20):\n if os.fork() == 0:\n  time.sleep(600)\ntime.sleep(600)"
-    run = bench.begin(bench.step("one", bomb))
+    run = bench.begin(bench.step("one", bomb), preparation=OFTEN)
     state = bench.end(run)
     assert state.problem and "more than 10 processes" in state.problem.what
     assert _marked(run) == []
@@ -148,7 +149,7 @@ def test_a_program_that_forks_without_end_is_stopped(bench: Bench) -> None:
 def test_a_run_that_fills_the_disk_is_stopped(bench: Bench) -> None:
     bench.limits["disk_bytes"] = 2_000_000
     code = f"import os, time\nopen(os.environ['OUT'] + '/big', 'wb').write(b'x' * 4_000_000)\n{HOLD}"
-    state = bench.end(bench.begin(bench.step("one", code)))
+    state = bench.end(bench.begin(bench.step("one", code), preparation=OFTEN))
     assert state.state == "failed" and state.problem and "too much disk" in state.problem.what
 
 
@@ -159,7 +160,7 @@ def test_a_run_stops_before_the_disk_is_full(bench: Bench) -> None:
 
 
 def test_a_supervisor_that_cannot_write_its_state_ends_everything(bench: Bench) -> None:
-    run = bench.begin(bench.step("app", FAMILY))
+    run = bench.begin(bench.step("app", FAMILY), preparation=OFTEN)
     pids = _family(bench, run)
     folder = bench.folder(run)
     folder.rename(folder.with_name("elsewhere"))  # as if the disk were gone

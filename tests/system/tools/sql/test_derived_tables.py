@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -24,6 +23,10 @@ from rooflens.analysis.tables import columns, derived, derived_tables, schema
 from rooflens.analysis.tables import findings as findings_table
 from rooflens.analysis.tables.declaration import DerivedTable, Row
 from rooflens.analysis.workload import Workload
+from rooflens.tests.support.waiting import END_S
+from rooflens.tools.isolation.channel import Channel
+from rooflens.tools.isolation.child import Child
+from rooflens.tools.isolation.limits import Limits
 from rooflens.tools.query_counters import query_counters
 from rooflens.tools.sql import references
 
@@ -205,21 +208,22 @@ def test_a_full_disk_computes_without_keeping(twins: Store, small_disk: Path) ->
 
 # -- processes -----------------------------------------------------------------------------------
 
-READ = """
-import sys
-from rooflens.analysis.store.store import Store
-from rooflens.tools.query_counters import query_counters
-for _ in range(2):
-    print(query_counters(Store(sys.argv[1]), sys.argv[2], limit=10_000, timeout_s=60).table.model_dump_json())
-"""
+
+def read_twice(channel: Channel, arguments: dict[str, Any]) -> None:
+    """What each process does once it is told to."""
+    channel.send({"pid": os.getpid()})
+    channel.receive()
+    channel.send({"rows": [rows(Store(Path(arguments["store"])), ALL) for _ in range(2)]})
 
 
 def test_two_processes_that_compute_at_once_get_the_same_rows(twins: Store) -> None:
-    command = [sys.executable, "-c", READ, str(twins.root), ALL]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    answers = [process.communicate(timeout=120) for process in both]
-    assert [trouble for _, trouble in answers] == ["", ""]
-    assert len({line for lines, _ in answers for line in lines.splitlines()}) == 1
+    asked = {"store": str(twins.root)}, Limits(memory_bytes=16_000_000_000, cpu_s=600), time.monotonic() + END_S
+    with Child(read_twice, *asked) as one, Child(read_twice, *asked) as other:
+        assert one.receive()["pid"] != other.receive()["pid"]
+        for process in (one, other):
+            process.send({})
+        answers = [told for process in (one, other) for told in process.receive()["rows"]]
+    assert answers[0] and answers == [answers[0]] * 4
     assert kept(twins) == ["metrics.parquet"] * 2 and not list((twins.root / "tmp").iterdir())
 
 

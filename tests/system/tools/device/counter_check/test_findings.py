@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from rooflens.analysis.counter_check import check_records
 from rooflens.analysis.store.store import Store
 from rooflens.tests.unit.tools.device.counter_check.conftest import Plant, Played
@@ -38,10 +40,14 @@ def _concluded(played: Played, folder: Path) -> tuple[Store, Path]:
     return store, run_folder
 
 
-def test_metrics_say_that_they_are_confirmed_and_a_report_names_no_machine(
-    played: Callable[[str], Played], tmp_path: Path
-) -> None:
-    store, run_folder = _concluded(played("gfx942"), tmp_path)
+@pytest.fixture(scope="module")
+def checked(played: Callable[[str], Played], tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
+    """The check of an MI300X; read it, do not write to it."""
+    return _concluded(played("gfx942"), tmp_path_factory.mktemp("checked"))
+
+
+def test_metrics_say_that_they_are_confirmed_and_a_report_names_no_machine(checked: tuple[Store, Path]) -> None:
+    store, run_folder = checked
     answer = compute_metrics(store, "latest", ["dispatch.waves", "dispatch.cpc_stall_pct"], detail="full")
     place = answer.table.columns.index("checked")
     told = {row[1]: row[place] for row in answer.table.rows}
@@ -59,7 +65,7 @@ def test_a_short_answer_has_all_that_does_not_hold_and_warns_of_wrong_results(
     played: Callable[[str], Played], planted: Plant, tmp_path: Path
 ) -> None:
     planted({"cdna_10_instruction_mix.toml": [('num = "SQ_INSTS_SALU"', 'num = "2 * SQ_INSTS_SALU"')]})
-    store, _ = _concluded(played("gfx90a"), tmp_path)
+    store, _ = _concluded(played("gfx942"), tmp_path)
     whole = get_run.get_run(store, "latest")
     assert whole.check is not None and whole.questions is not None
     assert whole.check.total_rows == len(whole.check.rows) > 390
@@ -71,10 +77,8 @@ def test_a_short_answer_has_all_that_does_not_hold_and_warns_of_wrong_results(
     assert any("found salu.instructions off by 2 " in note for note in answer.notes)
 
 
-def test_a_formula_that_changed_since_is_not_confirmed(
-    played: Callable[[str], Played], planted: Plant, tmp_path: Path
-) -> None:
-    store, _ = _concluded(played("gfx90a"), tmp_path)
+def test_a_formula_that_changed_since_is_not_confirmed(checked: tuple[Store, Path], planted: Plant) -> None:
+    store, _ = checked
     manifest = store.resolve("latest")
     assert check_records.known_checks(store, manifest)["dispatch.gpu_cycles"].verdict == "holds"
     planted({"cdna_00_terms.toml": [('gui = "GRBM_GUI_ACTIVE / num_xcd"', 'gui = "GRBM_GUI_ACTIVE"')]})
@@ -83,10 +87,8 @@ def test_a_formula_that_changed_since_is_not_confirmed(
     assert known["dispatch.waves"].verdict == "holds"
 
 
-def test_damaged_files_of_checks_confirm_nothing_and_stop_nothing(
-    played: Callable[[str], Played], tmp_path: Path
-) -> None:
-    store, _ = _concluded(played("gfx90a"), tmp_path)
+def test_damaged_files_of_checks_confirm_nothing_and_stop_nothing(checked: tuple[Store, Path], tmp_path: Path) -> None:
+    store = Store(shutil.copytree(checked[0].root, tmp_path / "store"))
     for number, text in enumerate(("", "[" * 10_000, '{"target": 1}', "\0")):
         (store.root / "check" / f"0{number}").mkdir()
         (store.root / "check" / f"0{number}" / "zz.json").write_text(text)

@@ -160,9 +160,9 @@ def test_one_lost_gpu_among_good_ones(machine: Any, nvml: Nvml) -> None:
 def test_silence_ends_after_the_time_limit(machine: Any, nvml: Nvml) -> None:
     nvml(code="import signal, time\nsignal.signal(15, signal.SIG_IGN); time.sleep(600)")
     start = time.monotonic()
-    gpus = nvidia.devices(machine.roots, timeout_s=0.5)
+    gpus = nvidia.devices(machine.roots, timeout_s=0.2)
     assert time.monotonic() - start < END_S
-    assert gpus.devices == [] and "did not answer within 0.5 s" in gpus.notes[0]
+    assert gpus.devices == [] and "did not answer within 0.2 s" in gpus.notes[0]
 
 
 def test_endless_output_is_cut_off(machine: Any, nvml: Nvml) -> None:
