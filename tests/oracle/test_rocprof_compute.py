@@ -41,8 +41,6 @@ def test_a_folder_with_a_row_per_launch_is_read_as_before(recorded, wide):
     check_passes(recorded, *wide)
 
 
-def test_further_values_do_not_depend_on_normalisation_and_further_times_are_those_of_the_pass(
-    shared: Path, tmp_path: Path
-) -> None:
+def test_further_values_are_normalised_alike_and_times_are_of_the_pass(shared: Path, tmp_path: Path) -> None:
     check_normalisations("3.8", "vcopy__MI350.csv.gz", tmp_path / "norms")
     check_times("vcopy__MI100", 20640, 20640, shared, tmp_path)

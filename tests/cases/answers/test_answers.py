@@ -40,7 +40,7 @@ def check_answers(case: Case, tmp_path: Path) -> None:
         pytest.fail(f"{recording.told(found)}\nIf this is meant: make record", pytrace=False)
 
 
-def test_every_tool_that_answers_alike_everywhere_is_asked_and_no_recording_is_left_over() -> None:
+def test_every_tool_is_asked_and_no_recording_is_left_over() -> None:
     asked = {"import_profile", *(tool for case in CASES for tool, _ in case.questions)}
     assert asked == {tool.name for tool in toolbox.TOOLS} - ELSEWHERE
     assert recording.superfluous(CASES) == []

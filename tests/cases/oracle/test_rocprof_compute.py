@@ -113,7 +113,7 @@ def check_normalisations(release: str, file: str, tmp_path: Path) -> None:
         assert {i: other[i] for i in fixed} == fixed
 
 
-def test_the_time_is_of_the_pass_with_the_busy_cycles_unless_the_joined_file_starts_with_another(
+def test_the_time_is_of_the_pass_with_the_busy_cycles_or_the_first_of_the_joined_file(
     shared: Path, tmp_path: Path
 ) -> None:
     check_times("path__MI100", 22880, 62240 / 3, shared, tmp_path)

@@ -246,7 +246,7 @@ def test_no_manifest_path_or_view_that_somebody_put_in_place_is_believed(
     assert not (tmp_path / "of_view.parquet").exists()
 
 
-def test_what_is_pushed_again_is_known_once_and_read_by_polars_and_by_sql_that_reaches_nothing_else(
+def test_what_is_pushed_again_is_known_once_and_sql_reaches_nothing_else(
     s3: str, lake: Store, four: Store, s3_endpoint: str
 ) -> None:
     every = four.scan()[0]

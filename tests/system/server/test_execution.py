@@ -51,7 +51,7 @@ def profiling(code: str, *arguments: str, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.anyio
-async def test_a_client_sees_the_progress_of_a_run_that_outlives_its_cancelled_call_until_another_process_ends_it(
+async def test_a_run_shows_its_progress_and_outlives_its_cancelled_call(
     server: StdioServerParameters, store: Store, tmp_path: Path
 ) -> None:
     """In the older protocol; those of test_calls.py use the newer one. Calls that wait for the run hold no threads."""

@@ -77,7 +77,7 @@ def test_a_profiled_command_becomes_a_workload_and_its_record_says_how(
     assert (row[1], row[2]) == (real.stat().st_size, hashlib.sha256(real.read_bytes()).hexdigest()) and row[3]
 
 
-def test_a_call_that_does_not_wait_names_the_run_and_arguments_folder_and_variables_arrive_as_given(
+def test_a_call_that_does_not_wait_names_the_run_and_passes_everything_on(
     profile: Profile, store: Store, tmp_path: Path
 ) -> None:
     (folder := tmp_path / "project").mkdir()
@@ -98,7 +98,7 @@ def test_a_call_that_does_not_wait_names_the_run_and_arguments_folder_and_variab
     assert entries(store) == [], "nothing was said of a hypothesis or a change"
 
 
-def test_a_failing_program_is_told_with_its_last_words_and_a_secret_of_the_server_appears_nowhere(
+def test_a_failing_program_is_told_with_its_last_words_and_no_secret(
     profile: Profile, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = "canary-8e7d6c5b4a-secret"

@@ -144,7 +144,7 @@ def test_a_bypassed_level_is_left_out_of_the_picture_and_named(store: Store) -> 
     assert max(dot.intensity or 0 for dot in picture.dots) < 2000
 
 
-def test_a_profile_that_cannot_tell_copies_has_no_coalescing_for_kernels_that_make_them(tmp_path: Path) -> None:
+def test_a_profile_that_cannot_tell_copies_has_no_coalescing_for_them(tmp_path: Path) -> None:
     """As profiles were taken before: bytes of loads without those of cp.async, whose sectors are in those of loads."""
     left_out = ("smsp__sass_data_bytes_mem_global.sum", "l1tex__t_sectors_pipe_lsu_mem_dshared", "_gmma.sum")
     text = gzip.decompress(RECORDING.read_bytes()).decode()

@@ -65,7 +65,7 @@ def test_products_of_one_target_differ_by_their_units_and_the_same_product_by_no
     assert compare(Workload(store, large), Workload(store, same)).other_gpu is None
 
 
-def test_a_renamed_kernel_is_found_by_likeness_and_nothing_else_of_the_baseline_is_taken(store: Store) -> None:
+def test_a_renamed_kernel_is_found_by_likeness_and_nothing_else_is_taken(store: Store) -> None:
     before = workload(store, launches("transpose_naive", jittered(2e6)) + launches("transpose_rows", jittered(1e6)))
     after = workload(store, launches("transpose_naive2", jittered(1e6)) + launches("transpose_rows", jittered(1e6)))
     found = compare(Workload(store, before), Workload(store, after), kernel="^transpose_naive$")

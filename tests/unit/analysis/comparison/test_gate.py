@@ -324,7 +324,7 @@ def test_below_the_noise_floor_nothing_is_shown_green() -> None:
     assert simulated(Noise(launches=20, spread=0.002, kernels=3), 1.0, 2, limit=0.01) == {"inconclusive": 2}
 
 
-def test_at_most_one_program_in_twenty_fails_where_nothing_changed_and_five_percent_are_found() -> None:
+def test_one_program_in_twenty_fails_without_change_and_five_percent_are_found() -> None:
     noise = Noise(launches=20, spread=0.005, kernels=9)
     assert simulated(noise, 1.0, 8)["fail"] <= 1, "at most 5 % of programs"
     assert simulated(noise, 1.05, 8)["fail"] >= 7

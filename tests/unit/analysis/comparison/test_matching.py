@@ -60,7 +60,7 @@ def test_a_group_that_is_no_pair_of_patterns_or_shares_a_kernel_is_refused() -> 
         pair_groups(known("a"), known("a"), {"x": ["a", "a"], "y": ["a", "a"]}, (all_of, all_of))
 
 
-def test_several_kernels_that_one_replaces_are_a_group_if_they_are_launched_equally_often() -> None:
+def test_several_kernels_that_one_replaces_are_a_group_if_launched_equally_often() -> None:
     split, whole = (
         known("row_max(float*)", "row_sum(float*)", "divide(float*)", "copy"),
         known("softmax_row(int)", "copy"),

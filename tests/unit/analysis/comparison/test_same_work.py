@@ -83,7 +83,7 @@ def test_fewer_requests_with_more_lds_may_be_reuse(store: Store) -> None:
     assert "LDS" in found.work.why
 
 
-def test_far_fewer_requests_of_far_fewer_work_items_are_no_improvement_whatever_the_traffic(store: Store) -> None:
+def test_far_fewer_requests_of_far_fewer_work_items_are_no_improvement(store: Store) -> None:
     found = pair(store, REQUESTS | traffic(1), times(REQUESTS, 1 / 256) | traffic(8), grid=256)
     assert (found.work.answer, found.verdict) == ("probably_not", "inconclusive")
     assert "256 times fewer" in found.work.why and "threads" in found.work.why

@@ -65,7 +65,7 @@ def test_the_opposite_change_is_a_regression_and_equal_steps_are_inconclusive(tm
 
 
 @pytest.mark.parametrize(("one", "other"), [("train_step", "eval_step"), (None, None)])
-def test_without_certain_steps_of_one_name_the_time_between_first_and_last_work_is_compared(
+def test_without_certain_steps_the_time_from_first_to_last_work_is_compared(
     tmp_path: Path, one: str | None, other: str | None
 ) -> None:
     """A kernel that repeats equally often on both sides may be a part of a step."""
@@ -202,7 +202,7 @@ def transferred(folder: Path, *sides: Path) -> CompareResult:
     return compare_workloads(store, sides[0].stem, sides[1].stem)
 
 
-def test_the_answer_begins_with_the_time_of_the_program_although_its_launches_did_not_change(tmp_path: Path) -> None:
+def test_the_answer_begins_with_the_time_of_the_program(tmp_path: Path) -> None:
     """200 copies of 131 ms became 3 of 113 ms while the same 50 launches ran."""
     sides = transfers(tmp_path / "item.json", 200, 131), transfers(tmp_path / "batch.json", 3, 113.33)
     result = transferred(tmp_path, *sides)

@@ -303,7 +303,7 @@ def changed(made: Store) -> dict[str, Diagnosis]:
     return diagnosed(made, made.resolve("made"))
 
 
-def test_products_in_fp64_are_not_advised_to_use_instructions_or_precisions_that_they_lack(
+def test_products_in_fp64_get_no_advice_to_use_what_they_lack(
     h200: dict[str, Diagnosis], changed: dict[str, Diagnosis]
 ) -> None:
     one, own = changed["tensor_f16"], h200["tensor_f16"]

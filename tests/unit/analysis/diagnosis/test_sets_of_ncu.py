@@ -68,7 +68,7 @@ def test_a_unit_at_its_limit_is_named_without_any_option_of_ncu(verdicts: dict[s
     assert sum(one.verdict.subsystem == "unknown" for one in told.values()) <= 6
 
 
-def test_the_tag_stage_of_l1_is_not_taken_for_idle_where_only_the_data_stage_was_counted(
+def test_the_tag_stage_of_l1_is_not_idle_where_only_the_data_stage_was_counted(
     verdicts: dict[str, dict[str, Diagnosis]],
 ) -> None:
     """Scattered hits of this kernel fill the tag stage to 80 %, the data stage to 10 %."""

@@ -146,7 +146,7 @@ def test_work_that_falls_evenly_on_the_xcds_is_no_verdict(shared: Path, tmp_path
     assert rule.optional and "XCDs" not in claims
 
 
-def test_few_threads_are_the_verdict_where_arithmetic_is_half_idle_and_more_groups_help(
+def test_few_threads_are_the_verdict_where_arithmetic_is_half_idle(
     found: dict[str, Diagnosis],
 ) -> None:
     """Pipes that are 40 to 50 % used for want of warps are not what limits the kernel."""

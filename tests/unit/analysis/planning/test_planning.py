@@ -88,9 +88,7 @@ def multi(found: PassPlan) -> tuple[int, int, int]:
     # events leave 4, where 7 are needed. The cheapest way out splits one metric of TCP and two of TCC.
     [("gfx908", 10, 1), ("gfx950", 15, 3)],
 )
-def test_the_tables_of_rocprof_compute_3_3_take_the_least_passes_and_what_one_pass_can_hold_is_whole(
-    target: str, passes: int, unlucky: int
-) -> None:
+def test_tables_of_rocprof_compute_3_3_take_the_least_passes(target: str, passes: int, unlucky: int) -> None:
     own = [m.name for m in catalog.metrics(target) if m.panel not in (4, 19, 30, 40) and m.release != "3.8"]
     found = plan(target, own)
     check(found)
@@ -112,7 +110,7 @@ def test_the_whole_catalogue_takes_the_least_passes_and_little_time(target: str,
 
 
 @pytest.mark.parametrize(("model", "target", "passes"), [("MI200", "gfx90a", 14), ("MI350", "gfx950", 13)])
-def test_the_counters_that_rocprof_compute_recorded_take_the_least_passes_and_keep_ratios_whole(
+def test_recorded_counters_take_the_least_passes_and_ratios_stay_whole(
     shared: Path, model: str, target: str, passes: int
 ) -> None:
     recorded = _recorded(shared / "workloads" / "vcopy" / model)

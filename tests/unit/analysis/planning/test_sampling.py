@@ -60,7 +60,7 @@ def test_then_kernels_that_tell_little_for_what_they_cost_are_left_out() -> None
     assert choose_launches(many, None, Cost(RUN_S, 1.0), RUN_S + 4).kernels == ("gemm", "norm", "softmax")
 
 
-def test_the_longest_kernel_does_not_take_the_whole_of_a_small_budget_for_its_many_configurations() -> None:
+def test_the_longest_kernel_does_not_take_the_whole_of_a_small_budget() -> None:
     many = [
         *(ConfigurationTime("norm", 50, 1e6) for _ in range(9)),
         *(ConfigurationTime(f"conv{i}", 8, 2e6) for i in range(20)),

@@ -32,7 +32,7 @@ def device(*work: tuple[str, str, int, int, int]) -> Made:
     return made
 
 
-def test_kernels_shrink_to_their_roofs_and_copies_keep_their_time_while_idle_time_vanishes(tmp_path: Path) -> None:
+def test_kernels_shrink_to_their_roofs_and_copies_keep_their_time(tmp_path: Path) -> None:
     made = device(("kernel", "a", 1, 0, 4), ("copy", "CopyHostToDevice", 1, 4, 5), ("kernel", "b", 1, 8, 10))
     told = ceiling_of(tmp_path, made, a=0.25, b=0.5)
     assert (told.path_ns, told.wall_ns, told.status) == (pytest.approx((1 + 1 + 1) * MS), 10 * MS, "ok")

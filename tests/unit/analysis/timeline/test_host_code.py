@@ -152,7 +152,7 @@ def test_a_wait_is_charged_to_the_programs_code_that_ended_it(store, file, charg
     assert charged(store, made) == {(charge, "host"): pytest.approx(30, rel=0.01)}
 
 
-def test_a_thread_whose_stack_changes_all_the_time_shares_the_time_that_it_holds_the_interpreter(store):
+def test_changing_stacks_share_the_time_that_their_thread_holds_the_interpreter(store):
     made = Made()
     pair(made, (10, 20), (50, 60))
     made.sample(made.stack("train train.py:1"), 0, 60 * MS)

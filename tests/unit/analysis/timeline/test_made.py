@@ -285,7 +285,7 @@ def test_a_range_has_the_work_that_it_launched_and_not_what_runs_while_it_is_ope
     assert parts == {"step": 98 * MS, "forward": 28 * MS, "backward": 70 * MS}
 
 
-def test_random_timelines_of_several_streams_devices_and_processes_agree_with_brute_force(tmp_path: Path) -> None:
+def test_random_timelines_of_streams_devices_and_processes_agree_with_brute_force(tmp_path: Path) -> None:
     dice = random.Random(7)
     made = Made()
     for _ in range(600):

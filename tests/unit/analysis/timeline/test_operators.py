@@ -125,7 +125,7 @@ def test_an_unknown_device_or_type_has_no_roofline(tmp_path: Path, arch: str | N
     assert (row["least_ns"], row["roofline_pct"], row["reason"]) == (None, None, reason)
 
 
-def test_only_work_that_begins_in_the_windows_counts_and_values_without_effect_are_merged(tmp_path: Path) -> None:
+def test_only_work_that_begins_in_the_windows_counts(tmp_path: Path) -> None:
     made = Made()
     for i, epsilon in enumerate(("1e-05", "1e-06", "1e-05")):
         sizes = [[8, 512], [], [512], [512], []]

@@ -33,7 +33,7 @@ def sentences(found: Timeline) -> list[str]:
     return [text for f in found.findings if f.height == "communication" for text in (f.claim, *f.evidence, *f.advice)]
 
 
-def test_every_sentence_names_the_rank_that_waits_least_although_another_computes_longest(tmp_path: Path) -> None:
+def test_every_sentence_names_the_rank_that_waits_least(tmp_path: Path) -> None:
     found = job(tmp_path, [10, 10, 10, 600], [300, 250, 200, 250])
     assert found.balance is not None and found.balance.late.rank == 3 and found.balance.slowest.rank == 0
     said = sentences(found)

@@ -37,7 +37,7 @@ def sample(offset: int | None, count: int, raw: str = "'long_scoreboard'", **mor
     return place | {"stall_raw": raw, "issued": "false"} | more
 
 
-def test_an_instruction_lends_its_text_to_its_samples_and_a_sampled_one_without_text_is_kept(con, out):
+def test_an_instruction_lends_its_text_to_its_samples(con, out):
     code = {"kernel": "'k'", "offset": "16", "instruction": "'LDG R1'", "source_line": "4", "source_file": "'a.cu'"}
     given = rows(INSTRUCTION, *(code | {"executed": str(4 + n), "dispatch_id": str(n)} for n in (1, 2)))
     found = rows(SAMPLE, sample(16, 3), sample(32, 1, instruction="'EXIT'"))

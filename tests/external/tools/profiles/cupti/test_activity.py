@@ -100,7 +100,7 @@ def test_records_with_impossible_times_are_left_out_and_counted(bench):
     assert "end before they start" in told and "have no start" in told and "have impossible times" in told
 
 
-def test_calls_of_the_driver_within_one_of_the_runtime_are_not_entered_whatever_their_numbers(bench):
+def test_calls_of_the_driver_within_one_of_the_runtime_are_not_entered(bench):
     made = Recording().device()
     runtime, driver = made.name("cudaLaunchKernel_v7000"), made.name("cuLaunchKernel")
     free = made.name("cuMemFree_v2")

@@ -51,7 +51,7 @@ def test_arch_prints_the_stepping_in_hexadecimal(version: int, arch: str | None)
     assert kfd.arch(version) == arch
 
 
-def test_one_device_id_of_an_apu_stands_for_several_products_which_compute_units_tell_apart(machine: Any) -> None:
+def test_compute_units_tell_products_with_one_device_id_apart(machine: Any) -> None:
     strix_halo = {"gfx_target_version": 110501, "device_id": 0x1586, "simd_per_cu": 2, "num_xcc": 1}
     machine.gpu(1, simd_count=80, **strix_halo)
     machine.gpu(2, simd_count=64, **strix_halo)

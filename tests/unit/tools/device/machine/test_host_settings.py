@@ -132,7 +132,7 @@ def test_driver_and_rocm_are_held_against_amd_s_matrix(
     assert told.get("driver_release") is sound
 
 
-def test_what_only_changes_times_is_one_sentence_and_what_forbids_is_told_with_its_remedy() -> None:
+def test_what_changes_times_is_one_sentence_and_what_forbids_has_a_remedy() -> None:
     given = [
         HostSetting("numa_balancing", "times", False, "a", "b"),
         HostSetting("governor", "times", False, "c", "d"),

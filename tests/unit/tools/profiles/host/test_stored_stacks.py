@@ -126,7 +126,7 @@ def test_a_forked_child_does_not_end_the_stack_of_its_parent(tmp_path: Path) -> 
     assert times == {7: 30_000_000, 8: 18_000_000}
 
 
-def test_a_stack_that_was_read_while_it_changed_gets_its_outermost_frames_from_another_one(tmp_path: Path) -> None:
+def test_a_stack_read_while_it_changed_gets_its_outermost_frames_from_another(tmp_path: Path) -> None:
     main, step, load = frame("<module>", PROGRAM, 90), frame("step", LIBRARY, 12), frame("load", PROGRAM, 4)
     forward, look = frame("forward", LIBRARY, 7), frame("look", PROGRAM, 5)
     made = Writer().sample(0, main, load).sample(980, forward, look).sample(985, main, step, forward)

@@ -24,9 +24,7 @@ def test_a_report_cut_short_is_refused_also_if_it_is_packed(bench, recorded, tmp
     assert bench.is_clean()
 
 
-def test_without_the_package_both_ways_to_read_a_report_are_commands_on_lines_of_their_own(
-    bench, recorded, tmp_path, monkeypatch
-):
+def test_without_the_package_both_ways_to_read_a_report_are_commands(bench, recorded, tmp_path, monkeypatch):
     (tmp_path / "small.ncu-rep.gz").write_bytes(gzip.compress((recorded / "small.ncu-rep").read_bytes()))
     monkeypatch.setattr(report, "library_folder", lambda roots: None)
     with pytest.raises(MissingTool) as refusal:

@@ -46,7 +46,7 @@ def test_every_call_of_the_files_is_an_event_with_its_times(traced):
     assert not done.warnings and bench.manifest(done).events == 1033
 
 
-def test_copies_and_allocations_have_direction_device_and_the_size_where_the_format_states_it(traced):
+def test_copies_and_allocations_have_direction_device_and_size(traced):
     bench, done, folder = traced
     sized = 65536 if not any(f.suffix == ".csv" for f in (bench.folder / "out").iterdir()) else None
     copies = bench.rows(done, "events", "name, direction, device_id, bytes, pinned", "kind = 'copy'")

@@ -110,7 +110,7 @@ def test_a_process_that_is_attached_to_is_either_counted_or_sampled() -> None:
         steps(asked, features_of("7.2"), program="rocprofv3", out="run")
 
 
-def test_the_notes_say_what_replay_costs_what_the_driver_traces_and_where_a_process_may_run() -> None:
+def test_notes_say_what_replay_costs_and_what_the_driver_traces() -> None:
     def codes(version: str, **given: object) -> dict[str, str]:
         return {note.code: note.text for note in notes(request(target="gfx942", **given), features_of(version))}
 
@@ -203,7 +203,7 @@ def test_passes_take_turns_in_one_run_and_no_loop_of_another_length_starves_a_ke
 SAMPLE = LaunchSample(("gemm<4>(float*)", "copy"), 1, 2, {"gemm<4>(float*)": (2, 3, 9), "copy": (3, 4)})
 
 
-def test_a_sample_restricts_every_pass_to_its_kernels_and_launches_and_leaves_the_times_whole() -> None:
+def test_a_sample_restricts_every_pass_and_leaves_the_times_whole() -> None:
     wanted = request(sample=SAMPLE, kernel="gemm|copy", launches=(1, 100))
     timing, *passes = steps(wanted, features_of("0.4"), program="rocprofv3", out="o")
     assert not timing.files
