@@ -168,7 +168,8 @@ class _Export:
         if not self.db.parts("ENUM_CUDA_MEM_KIND"):
             return "NULL"
         rows = self._few_rows("ENUM_CUDA_MEM_KIND", ("CAST(id AS INTEGER)", "substr(CAST(label AS TEXT), 1, 80)"))
-        of = {word: [n for n, label in rows if word in str(label).casefold()] for word in ("pageable", "pinned")}
+        known = [(n, str(label).casefold()) for n, label in rows if n is not None]
+        of = {word: [n for n, label in known if word in label] for word in ("pageable", "pinned")}
         host = "CASE WHEN way IN (1, 3) THEN source WHEN way IN (2, 4) THEN target END"
         cases = [(of["pageable"], "false"), (of["pinned"], "true")]
         whens = " ".join(f"WHEN {host} IN ({', '.join(map(str, ids))}) THEN {value}" for ids, value in cases if ids)

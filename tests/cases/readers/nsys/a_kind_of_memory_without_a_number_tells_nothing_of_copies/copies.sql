@@ -1,0 +1,1 @@
+SELECT kind, name, pinned FROM events WHERE kind = 'copy'
