@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 from statistics import median
 
-from rooflens.tests.cases.published import test_timelines as timelines
 from rooflens.tests.made.rocprofv3 import Launch, run
-
-analysed = timelines.analysed
 
 
 def recorded(file):
@@ -46,8 +43,3 @@ def test_counters_and_facts_are_those_of_the_reader_of_rocprof_compute(bench, wr
     assert bench.rows(ours, "counters", columns) == bench.rows(theirs, "counters", columns)
     sysinfo, agent = bench.manifest(theirs).facts, bench.manifest(ours).facts
     assert {k: agent[k] for k in sysinfo} == sysinfo
-
-
-def test_shares_of_a_further_trace_are_those_of_an_independent_computation(shared, analysed):
-    trace = "tracelens/resnet_act_checkpoint/resnet_act_checkpoint"
-    timelines.test_shares_are_those_of_an_independent_computation_from_the_file(shared, analysed, trace)

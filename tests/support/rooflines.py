@@ -100,7 +100,7 @@ def points(
 def theory(key: str) -> ceilings.Ceilings:
     """The ceilings of a product by its data sheet."""
     sheet = product(key)
-    formulas = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
-    facts = {name: fact.value for name, fact in (formulas.facts | sheet.all_facts).items()}
+    of_target = work_formulas("gfx908" if sheet.target == "gfx906" else sheet.target)
+    facts = {name: fact.value for name, fact in (of_target.facts | sheet.all_facts).items()}
     with connect() as con:
-        return ceilings.from_facts(con, formulas, facts, sheet.title)
+        return ceilings.from_facts(con, of_target, facts, sheet.title)

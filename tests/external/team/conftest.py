@@ -32,11 +32,9 @@ _NOBODY = 65534
 
 
 @pytest.fixture(scope="session", autouse=True)
-def read_once() -> Iterator[None]:
-    """DuckDB checks no signatures of extensions, 90 MB for each connection, and all clients of S3 share descriptions.
-
-    Not so in processes that tests start.
-    """
+def cheap_connections() -> Iterator[None]:
+    """Connections of this process load extensions, 90 MB, without a check of their signatures, and read the
+    descriptions of S3 once. Processes that tests start, and the product, check signatures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(catalogue._OFFLINE, "allow_unsigned_extensions", "true")
         if find_spec("botocore"):
